@@ -52,6 +52,13 @@ def _unknown(inspection: Inspection) -> Iterator[Notice]:
         )
 
 
+# How open sizes are fixed in a model of each format.
+FIXES = {
+    "onnx": "fix them when exporting, or with onnxruntime.tools.make_dynamic_shape_fixed",
+    "openvino": "fix them when converting: openvino.convert_model(..., input=[1, 3, 224, 224]), or model.reshape",
+}
+
+
 def _open_shapes(inspection: Inspection) -> Iterator[Notice]:
     graph = inspection.declared.graph
     names = zip(input_names(inspection.declared), graph.inputs, strict=True)
@@ -61,7 +68,7 @@ def _open_shapes(inspection: Inspection) -> Iterator[Notice]:
         yield Notice(
             "open-shapes",
             f"the model leaves sizes of {_listed(opened)} open: runtimes plan memory anew and fuse less",
-            "fix them when exporting, or with onnxruntime.tools.make_dynamic_shape_fixed",
+            FIXES.get(inspection.declared.format, "fix them when exporting"),
         )
 
 

@@ -53,6 +53,8 @@ class _Reader:
         self._operators: list[Operator] = []
         self._place: dict[_Port, int] = {}
         self._sources: dict[_Port, _Port] = {}  # of each input port: the output port that feeds it
+        # Whether an input leaves its rank open. A tensor without sizes then has an unknown rank: it is no scalar.
+        self._has_open_rank = False
         self._weights = [0, 0]  # constants, and the size that the .bin file must have
 
     def model(self) -> Model:
@@ -64,6 +66,11 @@ class _Reader:
             raise MalformedError("more layers than any model has")
         inputs: list[int] = []
         outputs: list[int] = []
+        self._has_open_rank = any(
+            "..." in data.get("shape", "")
+            for layer in layers
+            if layer.attrib["type"] == "Parameter" and (data := layer.find("data")) is not None
+        )
         for layer in _in_order(layers, self._sources):
             kind = layer.attrib["type"]
             if kind == "Result":
@@ -110,7 +117,8 @@ class _Reader:
             if len(sizes) > MAX_RANK or len(self._tensors) >= MAX_TENSORS:
                 raise MalformedError("more tensors or dimensions than any model has")
             name = (port.get("names") or layer.get("name") or "").split(",")[0]
-            shape = tuple(size if size >= 0 else None for size in sizes)
+            is_open = self._has_open_rank and not sizes and not is_constant
+            shape = None if is_open else tuple(size if size >= 0 else None for size in sizes)
             self._place[layer.attrib["id"], port.attrib["id"]] = len(self._tensors)
             made.append(len(self._tensors))
             self._tensors.append(

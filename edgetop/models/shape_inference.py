@@ -42,7 +42,12 @@ def with_shapes(
     is only used for TFLite. Unknown sizes are None. If all inputs of an operator are constant, its outputs are marked
     as constant, because runtimes compute them once, at load.
     """
-    tensors = _onnx(model, inputs) if model.format == "onnx" else _tflite(model, inputs, measured or {})
+    if model.format == "openvino":
+        from edgetop.models.ir_shapes import with_ir_shapes  # noqa: PLC0415  few models are of this format
+
+        tensors = with_ir_shapes(model.graph, inputs)
+    else:
+        tensors = _onnx(model, inputs) if model.format == "onnx" else _tflite(model, inputs, measured or {})
     return replace(model, graph=replace(model.graph, tensors=tuple(tensors)))
 
 

@@ -67,6 +67,7 @@ READS = {
     "control/lock_holders.py": "files of the kernel",
     "recording/kept_outputs.py": "a file of a session, by open_regular, whose sizes are checked first",
     "engines/formats.py": "the first bytes of a model that is a regular file",
+    "engines/programs/bare_loop.py": "a model that the user runs",
     "engines/spawn.py": "a file of the kernel",
     "feeds/ssh.py": "a file of the kernel",
     "lake/transfer.py": "the machine's own id",

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
+import openvino
 import pytest
+from openvino import opset13 as ops
 
 from edgetop.engines.formats import identify
 from edgetop.errors import InputError
@@ -10,6 +13,7 @@ from edgetop.models.inspection import Inspection, inspected, read_model
 from edgetop.models.ncnn_file import read_ncnn
 from edgetop.models.openvino_file import read_openvino
 from edgetop.models.reading_limits import MalformedError
+from edgetop.models.shape_inference import with_shapes
 from tests.support.ncnn_models import write_products
 
 # A convolution of 4 x 3 x 3 x 3 weights, stored as float16, over an input of 1 x 3 x 8 x 8.
@@ -114,3 +118,50 @@ def test_a_model_of_a_plugin_cannot_be_inspected(tmp_path: Path) -> None:
     path.write_bytes(b"odd")
     with pytest.raises(InputError, match="does not know what is in a model of the engine odd"):
         read_model(path, "odd")
+
+
+def _open_network(path: Path, sizes: list[int], *, swaps: bool) -> None:
+    """Write a network with a branch, in which every kind of rule has an operator. -1 in `sizes` leaves a size open.
+
+    `swaps`: with a transposition, whose order is a value, so that only one of its sizes may be open.
+    """
+    one = [1, 1]
+
+    def ones(*sizes: int) -> openvino.Node:
+        return ops.constant(np.ones(sizes, np.float32))
+
+    x = ops.parameter(openvino.PartialShape(sizes), np.float32, name="x")
+    x.output(0).tensor.set_names({"x"})
+    conv = ops.convolution(x, ones(4, 3, 3, 3), [2, 2], one, one, one)
+    same = ops.convolution(conv, ones(4, 4, 2, 2), one, [0, 0], [0, 0], [2, 2], "same_upper")
+    pool = ops.max_pool(ops.relu(same), one, one, one, one, [3, 3]).output(0)
+    grouped = ops.group_convolution(pool, ones(4, 1, 1, 3, 3), one, one, one, one)
+    joined = ops.concat([grouped, conv, ops.multiply(pool, ones(1, 4, 1, 1))], 1)
+    swapped = ops.transpose(joined, ops.constant(np.array([0, 2, 3, 1]))) if swaps else joined
+    kept = ops.reduce_max(swapped, ops.constant(np.array([1, 2] if swaps else [2, 3])), keep_dims=True)
+    mean = ops.reduce_mean(joined, ops.constant(np.array([2, 3])), keep_dims=False)
+    flat = ops.reshape(kept, ops.constant(np.array([-1, 12])), special_zero=False)
+    dense = ops.matmul(ops.add(flat, mean), ones(10, 12), transpose_a=False, transpose_b=True)
+    openvino.save_model(openvino.Model([ops.result(ops.softmax(dense, 1))], [x], "open"), path)
+
+
+@pytest.mark.parametrize(("left_open", "swaps"), [((0,), True), ((2,), True), ((0, 2, 3), False)])
+def test_open_sizes_of_an_ir_become_those_that_openvino_has(
+    left_open: tuple[int, ...], swaps: bool, tmp_path: Path
+) -> None:
+    whole = [2, 3, 30, 22]
+    given_sizes = [-1 if at in left_open else size for at, size in enumerate(whole)]
+    _open_network(tmp_path / "open.xml", given_sizes, swaps=swaps)
+    _open_network(tmp_path / "whole.xml", whole, swaps=swaps)
+    given, expected = (read_model(tmp_path / name, "openvino") for name in ("open.xml", "whole.xml"))
+    shapes = [tensor.shape for tensor in with_shapes(given, {"x": whole}).graph.tensors]
+    assert shapes == [tensor.shape for tensor in expected.graph.tensors]
+    assert inspected(given, {"x": tuple(whole)}).totals == inspected(expected, {}).totals
+
+
+def test_an_ir_that_leaves_the_rank_open_has_unknown_work(tmp_path: Path) -> None:
+    x = ops.parameter(openvino.PartialShape.dynamic(), np.float32, name="x")
+    openvino.save_model(openvino.Model([ops.result(ops.relu(x))], [x], "rank"), tmp_path / "net.xml")
+    found = of(tmp_path / "net.xml")
+    assert [tensor.shape for tensor in found.model.graph.tensors] == [None, None]
+    assert (found.totals.flops, found.totals.flops_unknown) == (0, 1)
