@@ -33,7 +33,7 @@ from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.recording.kept_outputs import outputs_file, read_outputs
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.records import PHASES
-from tests.support import ncnn_models, onnx_models, tflite_models
+from tests.support import ncnn_models, onnx_models, openvino_models, tflite_models
 from tests.support.descriptors import open_files
 from tests.support.engine_runs import Heard, hear_batch, hear_out, hear_until_measuring, run_whole, spec_for
 from tests.support.environments import environment, find_interpreter
@@ -56,7 +56,8 @@ class Implementation:
     like: str = ""  # which of the others is so similar that only the thorough tests run it as well
 
     def __str__(self) -> str:
-        return f"{self.engine}{self.version}-{self.isolation}-{self.python}"
+        kind = "-ir" if self.format == "openvino" else ""
+        return f"{self.engine}{self.version}{kind}-{self.isolation}-{self.python}"
 
     def interpreter(self) -> str | None:
         """As --engine-python gives it."""
@@ -89,6 +90,8 @@ ALL = [
     Implementation("litert", "tflite", "thread"),
     Implementation("openvino", "onnx", "process"),
     Implementation("openvino", "onnx", "thread", like="openvino-process"),
+    Implementation("openvino", "openvino", "process"),
+    Implementation("openvino", "openvino", "thread", like="openvino-process"),
     Implementation("ncnn", "ncnn", "process"),
     Implementation("ncnn", "ncnn", "thread", like="ncnn-process"),
     Implementation("tflite-runtime", "tflite", "process", "3.11", **TFLITE_RUNTIME, like="tflite-runtime-3.9"),
@@ -242,15 +245,49 @@ def ncnn_scenarios(folder: Path) -> dict[str, Scenario]:
     }
 
 
-SUFFIX = {"ncnn": "param"}
-SCENARIOS = {"onnx": onnx_scenarios, "tflite": tflite_scenarios, "ncnn": ncnn_scenarios}
+def ir_scenarios(folder: Path) -> dict[str, Scenario]:
+    m = openvino_models
+    np.savez(folder / "inputs.npz", x=np.zeros((1, 8), np.float32), other=np.zeros(3, np.float32))
+    np.save(folder / "x.npy", np.zeros((1, 8), np.float32))
+    np.save(folder / "shape.npy", np.zeros((9, 9), np.float32))
+    np.save(folder / "dtype.npy", np.zeros((1, 8), np.float64))
+    return {
+        "plain": Scenario(m.products, {"runs": 200, "warmup_runs": 7, "threads": 1}),
+        "streams": Scenario(m.products, {"runs": 200, "warmup_runs": 6, "threads": 1, "streams": 3}),
+        "paced": Scenario(m.products, {"runs": 20, "rate_hz": 200.0}),
+        "hostile names": Scenario(m.hostile_names),
+        "free dimensions": Scenario(m.open_batch),
+        "a batch": Scenario(m.open_batch, {"batch": 2}),
+        "a shape": Scenario(m.open_batch, {"shapes": {"x": (3, 8)}}),
+        "a file": Scenario(m.products, {"inputs": {"x": str(folder / "x.npy")}}),
+        "an archive": Scenario(m.products, {"inputs": {"": str(folder / "inputs.npz")}}),
+        "a file of another shape": Scenario(m.products, {"inputs": {"x": str(folder / "shape.npy")}}),
+        "a file of another dtype": Scenario(m.products, {"inputs": {"x": str(folder / "dtype.npy")}}),
+        "an input that is unknown": Scenario(m.products, {"inputs": {"picture": "zeros"}}),
+        "an unknown accelerator": Scenario(m.products, {"providers": PROVIDER}),
+        "an accelerator of another kind": Scenario(m.products, {"delegates": DELEGATE}),
+        "a shape that is refused": Scenario(m.products, {"shapes": {"x": (1, 9)}}),
+        "an unknown operator": Scenario(m.unknown_layer),
+        "cut short": Scenario(lambda: (cut_short(lambda: m.products()[0]), b"")),
+    }
+
+
+SUFFIX = {"ncnn": "param", "openvino": "xml"}
+SCENARIOS = {"onnx": onnx_scenarios, "tflite": tflite_scenarios, "ncnn": ncnn_scenarios, "openvino": ir_scenarios}
 
 # What an engine cannot be asked, and why.
 FAILING = frozenset({"a folder", "a folder of failures", "a first inference that fails"})
 ABSENT: dict[str, frozenset[str]] = {
     "openvino": FAILING,  # an index outside of a table gives zeros
+    "openvino IR": FAILING | {"text"},
     "ncnn": FAILING | {"text"},  # it has inputs of float32 alone, and no inference of theirs fails
 }
+
+
+def absent(implementation: Implementation) -> frozenset[str]:
+    is_ir = implementation.format == "openvino"
+    return ABSENT.get("openvino IR" if is_ir else implementation.engine, frozenset())
+
 
 # What each scenario that runs must say it runs with.
 FLOAT = "float32"
@@ -280,6 +317,13 @@ INPUTS: dict[str, dict[str, list[tuple[str, tuple[int, ...], str]]]] = {
         "no names": [("input:0", (1, 4), FLOAT), ("input:1", (1, 2), FLOAT)],
         "stateful": [("x", (1, 4), FLOAT)],
         "hostile names": [(tflite_models.HOSTILE_INPUT, (1, 4), FLOAT)],
+        "free dimensions": [("x", (1, 8), FLOAT)],
+        "a batch": [("x", (2, 8), FLOAT)],
+        "a shape": [("x", (3, 8), FLOAT)],
+    },
+    "openvino": {
+        "plain": [("x", (1, 8), FLOAT)],
+        "hostile names": [(openvino_models.HOSTILE_INPUT, (1, 8), FLOAT)],
         "free dimensions": [("x", (1, 8), FLOAT)],
         "a batch": [("x", (2, 8), FLOAT)],
         "a shape": [("x", (3, 8), FLOAT)],
@@ -319,7 +363,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder.mkdir()
     specs = {}
     for name, scenario in SCENARIOS[implementation.format](folder).items():
-        if name in ABSENT.get(implementation.engine, ()):
+        if name in absent(implementation):
             continue
         model = write(folder / f"{name}.{SUFFIX.get(implementation.format, implementation.format)}", scenario.build())
         keeps = {"keep_outputs": 3, "outputs_file": str(folder / outputs_file(name))} if name in KEEPING else {}
@@ -356,6 +400,7 @@ def implementation(request: pytest.FixtureRequest) -> Implementation:
 
 def tiny(implementation: Implementation, folder: Path) -> Path:
     build = {"onnx": onnx_models.onnx_tiny, "tflite": tflite_models.tflite_tiny, "ncnn": ncnn_models.products}
+    build["openvino"] = openvino_models.products
     path = folder / f"tiny.{SUFFIX.get(implementation.format, implementation.format)}"
     return write(path, build[implementation.format]())
 
@@ -552,11 +597,11 @@ def test_it_keeps_outputs_of_inputs_that_no_timed_inference_has(told: Told) -> N
 
 def test_an_engine_lacks_only_what_it_cannot_be_asked(told: Told) -> None:
     asked = REFUSALS.keys() | {"a folder", "a folder of failures"}
-    assert asked - told.heard.keys() == ABSENT.get(told.implementation.engine, frozenset())
+    assert asked - told.heard.keys() == absent(told.implementation)
 
 
 def test_it_cycles_through_a_folder_and_records_what_failed(told: Told) -> None:
-    if "a folder" in ABSENT.get(told.implementation.engine, ()):
+    if "a folder" in absent(told.implementation):
         return
     heard = told["a folder"]
     assert heard.records["ok"].tolist() == [True, False, True] * 3
@@ -568,7 +613,7 @@ def test_it_cycles_through_a_folder_and_records_what_failed(told: Told) -> None:
 
 
 def test_ten_failures_in_a_row_end_it(told: Told) -> None:
-    if "a folder of failures" in ABSENT.get(told.implementation.engine, ()):
+    if "a folder of failures" in absent(told.implementation):
         return
     heard = told["a folder of failures"]
     failed = heard.one(Failed)
@@ -581,10 +626,11 @@ def test_ten_failures_in_a_row_end_it(told: Told) -> None:
 REFUSALS: dict[str, tuple[str | Mapping[str, str], str | Mapping[str, str]]] = {
     "a first inference that fails": ("first", {"onnx": "idx=100", "tflite": "gather index out of bounds"}),
     "a file of another shape": (
-        {"onnx": "input", "tflite": "model", "ncnn": "input"},
+        {"onnx": "input", "tflite": "model", "ncnn": "input", "openvino": "input"},
         {
             "onnx": "shape.npy: shape [9,9], but input x wants",
             "tflite": "input x as [9,9]",
+            "openvino": "shape.npy: shape [9,9], but input x wants",
             "ncnn": "shape.npy: shape [9,9], but input x wants",
         },
     ),
@@ -592,14 +638,19 @@ REFUSALS: dict[str, tuple[str | Mapping[str, str], str | Mapping[str, str]]] = {
     "an input that is unknown": ("input", "--input picture: the model has no such input; it has x"),
     "an unknown accelerator": (
         "input",
-        {"onnx": "--provider NoSuchProvider", "tflite": "/no/such/libdelegate.so", "ncnn": "--provider NoSuchProvider"},
+        dict.fromkeys(("onnx", "openvino", "ncnn"), "--provider NoSuchProvider")
+        | {"tflite": "/no/such/libdelegate.so"},
     ),
-    "an accelerator of another kind": ("input", {"onnx": "--delegate", "tflite": "--provider", "ncnn": "--delegate"}),
+    "an accelerator of another kind": (
+        "input",
+        {"tflite": "--provider"} | dict.fromkeys(("onnx", "openvino", "ncnn"), "--delegate"),
+    ),
     "a shape that is refused": (
         {"onnx": "first", "openvino": "input", "tflite": "model", "ncnn": "input"},
         {
             "onnx": "project",
             "openvino": "Incompatible MatMul matrix dimension",
+            "openvino IR": "--shape x:1,9 does not fit the model's [1,8]",
             "tflite": "input x as [1,9]",
             "ncnn": "--shape x:9 does not fit the model's [8]",
         },
@@ -614,12 +665,13 @@ def of(implementation: Implementation, expected: str | Mapping[str, str]) -> str
     """What is expected of the engine, or of all engines that run models of its format."""
     if isinstance(expected, str):
         return expected
-    return expected.get(implementation.engine, expected.get(implementation.format, ""))
+    of_engine = "openvino IR" if implementation.format == "openvino" else implementation.engine
+    return expected.get(of_engine, expected.get(implementation.format, ""))
 
 
 @pytest.mark.parametrize("scenario", REFUSALS)
 def test_it_refuses_in_one_line_that_names_the_culprit(scenario: str, told: Told) -> None:
-    if scenario in ABSENT.get(told.implementation.engine, ()):
+    if scenario in absent(told.implementation):
         return
     heard = told[scenario]
     stage, culprit = (of(told.implementation, expected) for expected in REFUSALS[scenario])

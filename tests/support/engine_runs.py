@@ -141,4 +141,5 @@ def hear_more(engine: Engine, heard: Heard) -> None:
 def spec_for(model: Path, **options: Any) -> EngineSpec:
     """What to ask of an engine: few warm-up runs and, where nothing else is said, a handful of measured ones."""
     fields: dict[str, Any] = {"warmup_runs": 2, "runs": 5, **options}
-    return EngineSpec(str(model), {".onnx": "onnx", ".tflite": "tflite", ".param": "ncnn"}[model.suffix], **fields)
+    formats = {".onnx": "onnx", ".tflite": "tflite", ".param": "ncnn", ".xml": "openvino"}
+    return EngineSpec(str(model), formats[model.suffix], **fields)
