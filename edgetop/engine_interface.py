@@ -61,6 +61,8 @@ class CompleteEngine(Engine, Protocol):
 
     # How `profile` times operators, in words. They begin with "estimate (HOW): " if the times are estimates.
     profiled_by: ClassVar[str]
+    # Whether the runtime has no batch dimension. Outputs are then compared as those of a batch of one.
+    lacks_batch: ClassVar[bool]
 
     def unusable(self) -> str:
         """Return why the runtime cannot work on this machine, or "" if it can.

@@ -69,6 +69,7 @@ def weights_of(path: str) -> str:
 
 class Ncnn:
     interface = 1
+    lacks_batch = True
     profiled_by = "estimate (extraction): the output of each layer extracted in turn"
 
     def open(self, model: str, options: Mapping[str, Any]) -> None:

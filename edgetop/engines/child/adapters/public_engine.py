@@ -158,6 +158,10 @@ class PublicEngine:
         return whole_ns, rows
 
     @property
+    def lacks_batch(self) -> bool:
+        return bool(getattr(self._engine, "lacks_batch", False))
+
+    @property
     def profiled_by(self) -> str:
         return _text(getattr(self._engine, "profiled_by", "")) or "the engine's own times of its operators"
 

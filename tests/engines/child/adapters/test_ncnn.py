@@ -7,13 +7,16 @@ import ncnn
 import numpy as np
 import pytest
 
+from edgetop.comparison.output_agreement import agreements
 from edgetop.engines.child.adapters import choose
 from edgetop.engines.child.engine_error import EngineError
 from edgetop.engines.engine_protocol import BurstTaken, Ended, Failed, Loaded, ProfilerChosen
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
+from edgetop.recording.kept_outputs import outputs_file, read_outputs
 from tests.support.engine_runs import run_until_a_burst, run_whole
 from tests.support.ncnn_models import BIAS, WEIGHTS, in_place, write_products
+from tests.support.openvino_models import write_products as write_ir
 
 
 @pytest.fixture
@@ -115,3 +118,17 @@ def test_unknown_options_are_refused(providers: Any, words: str, net: Path) -> N
     with pytest.raises(EngineError, match="--provider") as refusal:
         opened(net, providers)
     assert words in refusal.value.message
+
+
+def test_its_outputs_are_compared_with_those_of_a_batch_of_one(tmp_path: Path) -> None:
+    """The same network in ncnn and in OpenVINO, with the same random inputs."""
+    kept = []
+    for name, path in (("ncnn", write_products(tmp_path / "a.param")), ("openvino", write_ir(tmp_path / "b.xml"))):
+        options = {"outputs_file": str(tmp_path / outputs_file(name)), "keep_outputs": 3}
+        spec = EngineSpec(str(path), name, threads=1, warmup_runs=1, runs=1, **options)  # type: ignore[arg-type]
+        assert run_whole(ProcessEngine(spec)).one(Ended).reason == "runs"
+        kept.append(read_outputs(tmp_path, name))
+    (agreement,) = agreements(*(one for one in kept if one))
+    assert agreement.max_abs is not None
+    assert agreement.max_abs < 0.05  # either may compute with 16 bits
+    assert agreement.cosine == pytest.approx(1, abs=1e-3)
