@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from edgetop.analysis.longer_operators import LongerOperators
-from edgetop.session.engine_events import GarbageCollected, ProfileBurst, SlowInference
+from edgetop.session.engine_events import GarbageCollected, ProfileBurst, ProfileBursts, SlowInference
 from edgetop.session.event_kinds import Competing, MemoryTaken, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
@@ -44,6 +44,8 @@ class EventIndex:
 
     def on_event(self, events: Iterable[Event]) -> None:
         for event in events:
+            if isinstance(event.body, ProfileBursts):
+                self.longer.add_sum(event.body)
             kind = type(event.body)
             is_foreign = isinstance(event.body, ProfileBurst) and event.body.averaged  # not between these inferences
             if kind in KINDS and not is_foreign:

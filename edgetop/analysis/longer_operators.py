@@ -8,7 +8,7 @@ inferences were chance, it would be another operator each time, in proportion to
 import math
 from dataclasses import dataclass
 
-from edgetop.session.engine_events import ProfileBurst
+from edgetop.session.engine_events import ProfileBurst, ProfileBursts
 
 # Number of slow instrumented inferences in which an operator must have taken longer. Choice: two may be chance. Larger:
 # an operator is named late; smaller: a disturbed inference names one.
@@ -41,12 +41,21 @@ class LongerOperators:
         if burst.slow_ns is None:
             return
         self._slow += 1
-        name = burst.longer
-        if name and (name in self._by_name or len(self._by_name) < MOST_NAMES):
+        self._add(burst, 1)
+
+    def add_sum(self, bursts: ProfileBursts) -> None:
+        """Count the slow inferences of several profiling rounds, as a remote viewer gets them for the distant past."""
+        self._slow += max(bursts.slow_runs or 0, 0)
+        self._add(bursts, max(bursts.longer_runs or 0, 0))
+
+    def _add(self, of: ProfileBurst | ProfileBursts, count: int) -> None:
+        """Count the operator that took longer, in `count` slow inferences."""
+        name = of.longer
+        if name and count and (name in self._by_name or len(self._by_name) < MOST_NAMES):
             of_name = self._by_name.setdefault(name, _Longer())
-            of_name.count += 1
-            of_name.most_ns = max(of_name.most_ns, burst.longer_ns or 0)
-            of_name.shares += min(max(float(burst.longer_share or 0.0), 0.0), 1.0)
+            of_name.count += count
+            of_name.most_ns = max(of_name.most_ns, of.longer_ns or 0)
+            of_name.shares += count * min(max(float(of.longer_share or 0.0), 0.0), 1.0)
 
     def explain(self, least_ns: float) -> str:
         """Return the operator that most often took longer in slow inferences, or "" if all may have done so by chance.
@@ -63,7 +72,7 @@ class LongerOperators:
         Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based on the sum of observations,
         Annals of Mathematical Statistics 23): exp(-n D), where D is the relative entropy.
         """
-        often, usual = one.count / self._slow, min(max(one.shares / one.count, 1e-9), 1 - 1e-9)
+        often, usual = one.count / max(self._slow, one.count), min(max(one.shares / one.count, 1e-9), 1 - 1e-9)
         if one.count < LEAST_LONGER or often <= usual:
             return False
         entropy = often * math.log(often / usual)

@@ -50,6 +50,7 @@ COARSE_ROWS = 2_048  # most rows of seconds in the coarse part: as many as the t
 AGGREGATES = 256  # most aggregates of each sensor
 FEW_STREAMS = 8  # up to so many, a row of seconds covers the same time as with one
 MAX_EVENTS, MAX_LOG_LINES = 2_000, 200  # a screen keeps a thousand
+MAX_LONGER = 16  # operators that took longer in slow profiled inferences
 MOST_JOINED = 8_192  # most seconds in one histogram, whose counts are int32: 4e8 inferences at 50,000 a second
 
 
@@ -327,7 +328,7 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     """Return the events to send: at most `MAX_EVENTS`. These include the last log lines and the events of profiling.
 
     Each of the first `BASELINE_BURSTS` profiling rounds has its own event. All later rounds share one event with their
-    sum.
+    sum, and one for each operator that took longer in some of them.
     """
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
@@ -339,8 +340,9 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
         happened = [*happened[:half], *happened[-half:]]
     chosen = [*happened, *lines, *(event for event, _ in bursts[:BASELINE_BURSTS])]
     later = [burst for _, burst in bursts[BASELINE_BURSTS:]]
-    if later:  # one event with their number, and the time that they took from the measurement
-        chosen.append(replace(bursts[-1][0], body=_sum_of(later), message=quantity(len(later), "burst")))
+    if later:  # with their number, and the time that they took from the measurement
+        sums = [_sum_of(later), *_longer_in(later)]
+        chosen += [replace(bursts[-1][0], body=body, message=quantity(len(later), "burst")) for body in sums]
     return tuple(sorted(chosen, key=lambda event: event.t_ns))
 
 
@@ -358,7 +360,27 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
         left_out_runs=sum(burst.left_out_runs for burst in bursts),
         disturbed_runs=sum(burst.disturbed_runs for burst in bursts),
         threads=replace(uses[-1], **summed) if uses else None,
+        slow_runs=sum(burst.slow_ns is not None and not burst.averaged for burst in bursts) or None,
     )
+
+
+def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
+    """Yield what `bursts`, the results of profiling rounds, say of each operator that took longer in slow inferences.
+
+    These are at most `MAX_LONGER` operators, those of the most rounds first.
+    """
+    by_name: dict[str, list[ProfileBurst]] = {}
+    for burst in bursts:
+        if burst.slow_ns is not None and burst.longer and not burst.averaged:
+            by_name.setdefault(burst.longer, []).append(burst)
+    for name, those in sorted(by_name.items(), key=lambda item: -len(item[1]))[:MAX_LONGER]:
+        shares = [min(max(float(burst.longer_share or 0.0), 0.0), 1.0) for burst in those]
+        yield ProfileBursts(
+            longer=name,
+            longer_runs=len(those),
+            longer_ns=max(burst.longer_ns or 0 for burst in those),
+            longer_share=sum(shares) / len(shares),
+        )
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:

@@ -178,6 +178,12 @@ class ProfileBursts(Body):
     left_out_runs: int = 0
     disturbed_runs: int = 0
     threads: ThreadUse | None = part("thread_", default=None)  # of the undisturbed ones
+    slow_runs: int | None = optional()  # rounds that had a slow inference
+    # The operator that took longer in some of these. Each such operator has an event of its own, without the sums.
+    longer: str | None = optional()
+    longer_runs: int | None = optional()  # number of these rounds
+    longer_ns: int | None = optional()  # by how much it was longer than usual, at most
+    longer_share: int | float | None = optional()  # mean of its usual shares of the time, 0 to 1
 
 
 @frozen

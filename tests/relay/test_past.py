@@ -1,12 +1,13 @@
 """A past of hours comes small, and its figures are those of the whole."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.event_index import EventIndex
 from edgetop.analysis.verdict_reasons import State
 from edgetop.recording.reader import Recording
 from edgetop.relay import past
@@ -22,7 +23,7 @@ from edgetop.session.seconds import NS
 from tests.analysis.test_equal_position import Model, session
 from tests.support.recordings import record
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, powered
-from tests.support.sessions import differences, folded, make_inferences, make_readings, seconds_of
+from tests.support.sessions import MS, differences, folded, make_inferences, make_readings, seconds_of
 
 LONG_S = 90 * 60
 
@@ -108,6 +109,25 @@ def test_thread_sums_leave_out_disturbed_bursts():
     assert (summed.kind, summed.body.count) == ("profile-bursts", 7)
     assert (summed.body.left_out_runs, summed.body.disturbed_runs) == (14, 4)
     assert (summed.body.threads.all_ns, summed.body.threads.wait_ns) == (600, 60)
+
+
+@pytest.mark.parametrize("least_ms", [10, 20, 30])
+def test_an_operator_that_took_longer_is_the_cause_for_a_remote_viewer_too(least_ms):
+    """Of 40 rounds, 12 have a slow inference: 9 by one operator, 2 by another, and 1 in which all took longer."""
+    slow = [("nms", 20, 0.1)] * 9 + [("topk", 90, 0.3)] * 2 + [(None, None, None)]
+    bodies = [
+        ProfileBurst(duration_ns=5, slow_ns=50 * MS, longer=name, longer_ns=ms and ms * MS, longer_share=share)
+        for name, ms, share in slow
+    ]
+    bodies = [ProfileBurst(duration_ns=5)] * 28 + bodies
+    told = tuple(Event(i * NS, body, "info", "engine", "") for i, body in enumerate(bodies))
+    here, there = EventIndex(), EventIndex()
+    there.on_event(told)
+    here.on_event(past._selected_events(iter([told])))
+    assert there.longer.explain(least_ms * MS) == here.longer.explain(least_ms * MS) == ("nms" if least_ms < 30 else "")
+    assert here.longer._slow == there.longer._slow
+    for name, one in there.longer._by_name.items():
+        assert asdict(here.longer._by_name[name]) == pytest.approx(asdict(one))
 
 
 @pytest.mark.slow
