@@ -18,7 +18,7 @@ import numpy.typing as npt
 from edgetop.captured_text import LeftOut, Separators, encoding_of, separators_of, whole_lines
 from edgetop.files import open_regular
 from edgetop.frozen import frozen
-from edgetop.recording.csv_numbers import SkippedRows, number_columns
+from edgetop.recording.csv_numbers import Flag, SkippedRows, number_columns
 from edgetop.sensors.log_formats import STILL_ROWS, layout_of, still_words
 
 Floats = npt.NDArray[np.float64]
@@ -30,6 +30,7 @@ HEAD_BYTES = 64 * 1024
 HEAD_LINES = 60
 MOST_CELLS = 200
 HIGH = 0.5  # A digital marker is 0 or 1.
+ALL_SIGNALS = "d0-d7"  # column of a PPK2 with a character for each digital signal (exportChartAction.ts)
 
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "a": 1.0, "ma": 1e-3, "ua": 1e-6, "v": 1.0, "mv": 1e-3,
           "w": 1.0, "mw": 1e-3, "uw": 1e-6}  # fmt: skip
@@ -74,7 +75,7 @@ class _Layout:
     begin_s: float  # added to the time of each row
     factors: Sequence[tuple[int, float]]
     constant: float
-    marker: int | None
+    marker: Flag | None
 
 
 @frozen
@@ -114,11 +115,11 @@ class PowerTrace:
         """
         layout, skipped, back, used = self._layout, SkippedRows(), SkippedRows(), 0
         places = [layout.time[0], *(place for place, _ in layout.factors)]
-        places += [layout.marker] if layout.marker is not None else []
         newest_s, still = -np.inf, _Still(layout.header)
         for columns in number_columns(
             self._spec.path, layout.begin, layout.width, places, skipped, encoding=layout.encoding,
             separator=layout.separators.cell or " ", has_comma=layout.separators.has_comma,
+            flag=layout.marker,
         ):  # fmt: skip
             t_s = columns[0] * layout.time[1] + layout.begin_s
             watts = np.full(len(columns[0]), layout.constant)
@@ -210,7 +211,7 @@ def _find_layout(spec: TraceSpec) -> _Layout:
                 break
             time, begin_s = _with_units(names, cells, separators, time, begin_s)
             begin += more
-        marker = None if spec.marker is None else _place(names, spec.marker)
+        marker = None if spec.marker is None else _flag(names, spec.marker)
         return _Layout(
             encoding, begin, width, separators, number + 1, time, begin_s, factors, constant, marker
         )  # fmt: skip
@@ -257,6 +258,17 @@ def _place(names: Sequence[str], wanted: str) -> int:
     if wanted.isdecimal() and 0 < int(wanted) <= len(names):
         return int(wanted) - 1
     raise ValueError(f"no column {wanted} in its first line")
+
+
+def _flag(names: Sequence[str], wanted: str) -> Flag:
+    """Return where the log has the digital signal `wanted`. Raises ValueError if it has none.
+
+    A PPK2 may have all signals in one column `D0-D7`, a character for each.
+    """
+    number = re.fullmatch(r"d([0-7])", wanted.lower())
+    if number and wanted.lower() not in names and ALL_SIGNALS in names:
+        return Flag(names.index(ALL_SIGNALS), int(number[1]))
+    return Flag(_place(names, wanted))
 
 
 def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], Sequence[tuple[int, float]], float]:

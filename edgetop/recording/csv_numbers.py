@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from edgetop.files import open_regular
+from edgetop.frozen import frozen
 
 Floats = npt.NDArray[np.float64]
 
 PIECE_BYTES = 1 << 20
 _NUMPY = r"^np\.float(?:64|32)\((.*)\)$"  # how PyMonsoon prints values with NumPy 2
+_SET = r"^(?:[1-9][0-9]*(?:[.,][0-9]*)?|0?[.,][5-9][0-9]*)$"  # a number of at least 0.5
 _NUMBER = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
@@ -37,6 +39,17 @@ class SkippedRows:
         return "skip"
 
 
+@frozen
+class Flag:
+    """Where a table has a digital signal: in a column of its own, or as one character of a column with several signals.
+
+    A PPK2 writes the signals as `-` (unknown), `0`, `1`, or `X` if a sample is a mean over both states.
+    """
+
+    column: int  # position of the column, from 0
+    character: int | None = None  # position of the signal's character in the column's text; None: the whole text
+
+
 def number_columns(
     path: Path,
     begin: int,
@@ -47,8 +60,11 @@ def number_columns(
     separator: str,
     has_comma: bool,
     encoding: str = "utf-8",
+    flag: Flag | None = None,
 ) -> Iterator[list[Floats]]:
     """Yield, piece by piece, a list with an array for each of `columns`, without rows that lack one of these numbers.
+
+    With `flag`, a digital signal, one more array has 1 where the signal is set, and 0 elsewhere.
 
     `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
     cells are left out, too. `skipped` counts the rows that are left out. `separator` separates the cells. `columns` are
@@ -57,6 +73,7 @@ def number_columns(
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]
+    read = [*wanted, *([names[flag.column]] if flag else [])]
     with os.fdopen(open_regular(path), "rb") as file:
         file.seek(begin)
         try:
@@ -67,8 +84,8 @@ def number_columns(
                 ),
                 pyarrow.csv.ParseOptions(delimiter=separator, invalid_row_handler=skipped.skip),
                 pyarrow.csv.ConvertOptions(
-                    column_types=dict.fromkeys(wanted, pa.string()),
-                    include_columns=list(dict.fromkeys(wanted)),
+                    column_types=dict.fromkeys(read, pa.string()),
+                    include_columns=list(dict.fromkeys(read)),
                     null_values=["", "NaN", "nan", "-"],
                     strings_can_be_null=True,
                 ),
@@ -79,9 +96,23 @@ def number_columns(
                 if unknown := np.flatnonzero(~is_known).tolist():
                     cells = [str(batch.column(name)[unknown[0]].as_py() or "") for name in wanted]
                     skipped.add(len(unknown), separator.join(cells))
+                if flag:
+                    arrays.append(_is_set(batch.column(names[flag.column]), flag.character))
                 yield [array[is_known] for array in arrays]
         except pa.ArrowInvalid as error:
             raise ValueError(str(error).splitlines()[0]) from None
+
+
+def _is_set(column: pa.Array, character: int | None) -> Floats:
+    """Return 1 for each row in which a digital signal is set, even if only for a part of the sample, else 0.
+
+    `character` is the position of the signal's character in the text, or None if the whole text is the signal.
+    """
+    text = pc.utf8_trim_whitespace(column)
+    if character is not None:
+        text = pc.utf8_slice_codeunits(text, character, character + 1)
+    found = pc.or_(pc.equal(text, "X"), pc.match_substring_regex(text, _SET))
+    return np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), np.float64)
 
 
 def _numbers(column: pa.Array, *, has_comma: bool) -> Floats:

@@ -77,6 +77,39 @@ def test_a_marker_is_a_column_of_its_own(tmp_path: Path) -> None:
     assert piece.marked.tolist() == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    ("marker", "marked"),
+    [("D0", [False, True, True, False]), ("d1", [False] * 4), ("D7", [True, False, False, False])],
+)
+def test_a_ppk2_may_have_all_digital_signals_in_one_column(marker: str, marked: list[bool], tmp_path: Path) -> None:
+    """A sample that is the mean over both states has an X. No sample of the current is lost for that."""
+    path = tmp_path / "log"
+    bits = ("00000001", "X0000000", "10000000", "--------")
+    rows = "".join(f"{n / 100},{n}00000,{text}\n" for n, text in enumerate(bits, 1))
+    path.write_text("Timestamp(ms),Current(uA),D0-D7\n" + rows)
+    (piece,) = PowerTrace(TraceSpec(path, "ppk2", 5.0, marker=marker)).pieces()
+    assert piece.marked is not None
+    assert piece.marked.tolist() == marked
+    assert piece.watts.tolist() == pytest.approx([0.5, 1.0, 1.5, 2.0])
+
+
+def test_a_marker_that_is_unknown_or_both_costs_no_sample(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text("Timestamp(ms),Current(uA),D0\n0.01,1,-\n0.02,1,X\n0.03,1,1\n0.04,1,\n0.05,1,0.7\n0.06,1,0.2\n")
+    (piece,) = PowerTrace(TraceSpec(path, "ppk2", 5.0, marker="D0")).pieces()
+    assert piece.marked is not None
+    assert piece.marked.tolist() == [False, True, True, False, True, False]
+
+
+def test_a_real_log_of_a_joulescopes_statistics_is_read(tmp_path: Path) -> None:
+    """As its software wrote it, of a board at 4.7 V: joulescope_ui, `_record_statistics_item`."""
+    text = (
+        "#time,current,voltage,power,charge,energy\n0.0,0.399422,4.74572,1.89553,0,0\n"
+        "0.5,0.400691,4.74479,1.90114,0.200345,0.950568\n1.0,0.399392,4.74555,1.89532,0.400042,1.89823\n"
+    )
+    assert read(tmp_path / "log", text, "joulescope") == ([0.0, 0.5, 1.0], [1.89553, 1.90114, 1.89532])
+
+
 def test_rows_without_numbers_and_rows_back_in_time_are_left_out(tmp_path: Path) -> None:
     text = "time_s,power_w\n0,1\n1,\n2,3\n1.5,9\n3,nan\n4,5\nbroken\n5,6\n"
     assert read(tmp_path / "log", text, "csv") == ([0, 2, 4, 5], [1, 3, 5, 6])
