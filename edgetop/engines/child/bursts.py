@@ -186,29 +186,30 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
         outlet.send(message_frames.PROFILER, {"way": "", "reason": reason})
         return None
     reasons: List[str] = []
+    samples = samples_of(spec)
     for make in adapter.profilers():
         try:
-            profiler, takes_ns, operators = _tried(make, control)
+            profiler, takes_ns, operators = _tried(make, control, samples)
         except Exception as error:  # ProfilingError, or any error of an unexpected build of a runtime
             reasons.append(one_line(error))
             continue
         outlet.send(
             message_frames.PROFILER, {"way": profiler.way, "reason": "; ".join(reasons), "operators": operators}
         )
-        return Bursts(profiler, outlet, control, every_ns, takes_ns, samples=samples_of(spec))
+        return Bursts(profiler, outlet, control, every_ns, takes_ns, samples=samples)
     outlet.send(message_frames.PROFILER, {"way": "", "reason": "; ".join(reasons), "operators": []})
     return None
 
 
-def _tried(make: Callable[[], Any], control: Any) -> Tuple[Any, int, List[Any]]:
-    """Make a profiler with `make` and let it profile one inference.
+def _tried(make: Callable[[], Any], control: Any, samples: EventSamples) -> Tuple[Any, int, List[Any]]:
+    """Make a profiler with `make` and let it profile one inference, of which `samples` notes the events.
 
     Return (profiler, duration in ns, the operators that it reported). Raises ProfilingError if it reports no operator.
     """
     profiler = make()
     begin = time.monotonic_ns()
     try:
-        described = profiler.burst(Allowance(0, lambda: control.stop_requested))
+        described = profiler.burst(Allowance(0, lambda: control.stop_requested, samples=samples))
         run_ns, operators = described["run_ns"], described["operators"]
     except BaseException:
         profiler.close()

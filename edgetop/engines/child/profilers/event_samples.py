@@ -43,7 +43,8 @@ MOST_EVENTS = 16  # of all PMUs together
 # Events of which one is noted at first. Choice: at 1 GHz a note of cycles each 0.1 ms, which costs about a microsecond.
 EVERY = {"page-faults": 1, "cycles": 100_000, "instructions": 100_000, "cache-misses": 1_000, "branch-misses": 1_000}
 PAGE_FAULTS = ("page-faults", 1, 2)  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS
-SPARSER = 4  # how many times fewer events are noted after a ring was too small
+# How many times fewer events are noted, at least, after a ring was too small; and how many notes of a call are enough.
+SPARSER, ENOUGH = 4, 1_000
 SPARSEST = 1 << 40
 COUNTED = 0.99  # share of the time in which an event must have been counted; the PMUs are read one after another
 
@@ -141,7 +142,7 @@ class EventSamples:
             if count is not None and len(notes[name]) >= count // every - rest:
                 whole[name] = sorted(notes[name]), every
             elif count is not None:
-                self._every[name] = min(every * SPARSER, SPARSEST)
+                self._every[name] = min(max(every * SPARSER, count // ENOUGH), SPARSEST)
         return whole
 
     def _counted(self) -> Dict[str, Optional[int]]:

@@ -12,6 +12,7 @@ from edgetop.engines.child.profilers import event_samples
 from edgetop.engines.child.profilers.event_samples import (
     ATTRIBUTES,
     COUNT,
+    ENOUGH,
     EVERY,
     HEAD,
     HEAD_AT,
@@ -56,7 +57,7 @@ def test_after_a_ring_was_too_small_fewer_events_are_noted() -> None:
     pages = 2 * RING_BYTES // 24
     assert "page-faults" not in samples.during(lambda: touch(pages))[1]
     times, every = samples.during(lambda: touch(pages))[1]["page-faults"]
-    assert every == SPARSER
+    assert every == max(SPARSER, pages // ENOUGH)
     assert pages - every <= len(times) * every <= pages + 200
 
 
@@ -70,11 +71,11 @@ def test_nothing_is_left_open() -> None:
 
 
 class Ring(bytearray):
-    """A ring of two pages that the kernel has filled up to a place."""
+    """A ring that the kernel has filled up to a place."""
 
-    def __init__(self, tail: int, content: bytes) -> None:
-        super().__init__(3 * mmap.PAGESIZE)
-        size = 2 * mmap.PAGESIZE
+    def __init__(self, tail: int, content: bytes, pages: int = 2) -> None:
+        super().__init__((1 + pages) * mmap.PAGESIZE)
+        size = pages * mmap.PAGESIZE
         for place, byte in enumerate(content, tail):
             self[mmap.PAGESIZE + place % size] = byte
         struct.pack_into("<Q", self, HEAD_AT, tail + len(content))
@@ -129,7 +130,7 @@ class Kernel:
 
     def mmap(self, fd: int, size: int) -> "Filled":
         pairs = [(at_ns, 1_000 + config) for config, (_, times) in self.events.items() for at_ns in times]
-        return Filled(0, b"".join(sample(*pair) for pair in sorted(pairs)))
+        return Filled(0, b"".join(sample(*pair) for pair in sorted(pairs)), pages=16)
 
 
 class Filled(Ring):
@@ -151,6 +152,14 @@ def test_events_that_share_a_counter_or_lost_notes_are_left_out(monkeypatch: pyt
     assert kernel.asked[0][:4] == (1, ATTRIBUTES.size, 2, 1)
     kernel.events[12] = ((900_000, 1_000, 1_000), [6, 7])
     assert samples.during(lambda: None)[1]["instructions"] == ([6, 7], SPARSER * EVERY["instructions"])
+
+
+def test_a_call_with_far_too_many_events_is_noted_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel(monkeypatch, {2: ((40_000, 1_000, 1_000), [5])})
+    samples = EventSamples([], threads=[1])
+    assert samples.during(lambda: None)[1] == {}
+    kernel.events[2] = ((40_000, 1_000, 1_000), list(range(1, 1_001)))
+    assert samples.during(lambda: None)[1] == {"page-faults": (list(range(1, 1_001)), 40_000 // ENOUGH)}
 
 
 def test_the_pmus_of_two_kinds_of_cores_share_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
