@@ -17,7 +17,7 @@ from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.power_limit import PowerLimit, power_limit
 from edgetop.analysis.program_frames import FramesView
-from edgetop.analysis.report_operators import operator_energies
+from edgetop.analysis.report_operators import operator_energies, operator_events
 from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
 from edgetop.analysis.slowdowns.from_start import OTHERS
 from edgetop.analysis.steady import SpanFigures
@@ -197,6 +197,7 @@ class MonitorView:
     counters = _Part(lambda view: view.analysis.event_figures())  # What was counted for an inference.
     operators = _Part(lambda view: view.analysis.operators.view())
     operator_energies = _Part(lambda view: operator_energies(view.analysis))
+    operator_events = _Part(lambda view: operator_events(view.analysis))
     # The times at which operators were profiled.
     burst_marks = _Part(lambda view: view.analysis.operators.marks(view.axis))
     slowdowns = _Part(lambda view: view.analysis.slowdowns_view())

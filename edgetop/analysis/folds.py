@@ -26,6 +26,7 @@ from edgetop.analysis.input_shapes import InputShapes
 from edgetop.analysis.memory_use import GrowthView, MemoryGrowth, MemoryStages, MemoryView, room, view_memory
 from edgetop.analysis.operator_energy import PhasePower
 from edgetop.analysis.operator_hints import BurstHints
+from edgetop.analysis.operator_regression import PhaseCounts
 from edgetop.analysis.overload import Backlog
 from edgetop.analysis.precision import UNJUDGED, Precision, PrecisionView
 from edgetop.analysis.prefill_slowdowns import PrefillSlowdowns
@@ -101,7 +102,7 @@ FOLDS: dict[str, Callable[..., object]] = {
     "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
     "generation": GenerationFold, "positions": EqualPosition, "prefill": PrefillSlowdowns, "phase_power": PhasePower,
-    "event_counts": EventCounts,
+    "event_counts": EventCounts, "phase_counts": PhaseCounts,
     "token_energy": TokenEnergy,
 }  # fmt: skip
 ASK_PHASES = ("progress", "power", "slowdowns", "prefill", "throttles", "forecast", "alerts", "growth")
@@ -147,6 +148,7 @@ class Folds:
     prefill: PrefillSlowdowns
     phase_power: PhasePower
     event_counts: EventCounts
+    phase_counts: PhaseCounts
     token_energy: TokenEnergy
 
     def __init__(self, rules: tuple[AlertRule, ...] = ()) -> None:
@@ -250,6 +252,7 @@ class Folds:
         self.phase_power.fold(batch)
         self.usage.fold(batch)
         self.event_counts.fold(batch)
+        self.phase_counts.fold(batch)
         self.frames.fold(batch)
         self.shapes.fold(batch)
         self.generation.fold(batch.seconds)

@@ -5,14 +5,14 @@ are taken from these rounds. An operator's time is its share of the p50 of plain
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 
 import numpy as np
 
-from edgetop.analysis.operator_counts import OperatorCounts, OperatorEvents
-from edgetop.analysis.operator_shares import BurstInfo, Key, OperatorView, Tally, key_of, overhead_ratio
+from edgetop.analysis.operator_counts import OperatorCounts
+from edgetop.analysis.operator_shares import BurstInfo, OperatorView, Tally, overhead_ratio
 from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
@@ -71,9 +71,6 @@ class OperatorsView:
     is_enough: bool = False  # Whether these rounds suffice to base advice on them.
     is_disturbed: bool = False  # Whether every instrumented inference so far was disturbed by other processes.
     left_out_runs: int = 0  # Number of instrumented inferences left out because other processes disturbed them.
-    # What was counted in each operator, by its name, type and provider; empty if nothing was counted.
-    events: Mapping[Key, OperatorEvents] = field(default_factory=dict)
-    notes: Mapping[str, int] = field(default_factory=dict)  # as `OperatorCounts.events` returns it
 
 
 @frozen
@@ -246,8 +243,6 @@ class Operators:
             is_enough=recent.is_enough,
             is_disturbed=recent.is_disturbed,
             left_out_runs=self.left_out_runs,
-            events={key: events for key in map(key_of, operators) if (events := self.counts.of(key))},
-            notes=dict(self.counts.events),
         )
 
     @property

@@ -37,6 +37,7 @@ class OperatorEvents:
     page_faults: float | None = None
     bytes: float | None = None  # Fetched by cache misses, at least.
     ci95: Mapping[str, Interval] | None = None  # By key.
+    by: str = "notes"  # Or "regression": estimated from the readings of the counters of whole inferences.
 
     @property
     def bytes_ci95(self) -> Interval | None:
@@ -89,7 +90,7 @@ class OperatorCounts:
             limits[name] = (_figure(max(0.0, least - half) / runs), _figure((most + half) / runs))
         cycles, instructions = means.get("cycles"), means.get("instructions")
         ipc = _figure(instructions / cycles) if cycles and instructions is not None else None
-        return OperatorEvents(**means, ipc=ipc, ci95=limits)
+        return OperatorEvents(ipc=ipc, ci95=limits, **means)  # type: ignore[arg-type]  # no text among its keys
 
 
 def with_bytes(events: OperatorEvents | None, line_bytes: float | None) -> OperatorEvents | None:

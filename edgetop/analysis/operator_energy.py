@@ -23,7 +23,7 @@ from edgetop.analysis.operator_shares import OperatorView
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.engine_events import ProfileBurst
-from edgetop.session.manifest import Manifest
+from edgetop.session.manifest import Manifest, SensorInfo
 from edgetop.session.records import MEASURE, of_sensors
 from edgetop.session.seconds import NS
 
@@ -61,7 +61,7 @@ WAIT_NS = 3 * NS  # Readings and events of a second may come later than its infe
 MOST_PENDING = 100_000
 LEARNED = 9  # Number of readings from which the usual time between two of them is learned.
 EMPTY: npt.NDArray[np.int64] = np.empty(0, np.int64)
-MOST_W = 1e6
+MOST_W, MOST_RATE = 1e6, 1e13
 T_7 = 2.365  # Student's t, 97.5 %, for BLOCKS - 1 degrees of freedom.
 
 Floats = npt.NDArray[np.float64]
@@ -117,8 +117,10 @@ class _Sums:
 class PhasePower:
     """Estimates the energy of each operator, from the inferences and the readings of the board's power."""
 
-    def __init__(self) -> None:
-        self._place: int | None = None  # Of the sensor of the total.
+    def __init__(self, sensor_id: str | None = None) -> None:
+        """Prepare to use the readings of the sensor `sensor_id`, such as `rate/cycles`; None means the total power."""
+        self._sensor_id, self._most = sensor_id, MOST_W if sensor_id is None else MOST_RATE
+        self._place: int | None = None  # Of the sensor.
         self._why: Why = "no-meter"
         self._starts: Ints = np.empty(0, np.int64)
         self._lengths: Ints = np.empty(0, np.int64)
@@ -155,7 +157,7 @@ class PhasePower:
             self._lengths = np.concatenate([self._lengths, runs["latency_ns"].astype(np.int64)])[-MOST_PENDING:]
         readings = of_sensors(batch.readings, [self._place])
         values = readings["value"].astype(np.float64)
-        known = np.abs(values) < MOST_W  # False for NaN
+        known = np.abs(values) < self._most  # False for NaN
         if known.any():
             self._t_ns = np.concatenate([self._t_ns, readings["t_ns"][known].astype(np.int64)])[-MOST_PENDING:]
             self._watts = np.concatenate([self._watts, values[known]])[-MOST_PENDING:]
@@ -174,9 +176,13 @@ class PhasePower:
             self._refuse("several-at-once")
             return
         sensors = enumerate(manifest.sensors)
-        self._place = next(
-            (n for n, info in sensors if info.kind == "power" and info.role == "total" and info.averages), None
-        )
+        self._place = next((n for n, info in sensors if self._is_wanted(info)), None)
+
+    def _is_wanted(self, info: SensorInfo) -> bool:
+        """Return whether the readings of a sensor are used: means since the reading before."""
+        if self._sensor_id is not None:
+            return info.id == self._sensor_id
+        return info.kind == "power" and info.role == "total" and bool(info.averages)
 
     @property
     def _mean_ns(self) -> float:

@@ -1,6 +1,6 @@
 """Operators and how they were timed, in the report and in `edgetop ops --json`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgetop.analysis.energy import EnergyView
@@ -11,7 +11,7 @@ from edgetop.analysis.operator_bounds import Rates, applicable, bound, of_provid
 from edgetop.analysis.operator_counts import OperatorEvents, bound_of, line_bytes_of, with_bytes
 from edgetop.analysis.operator_energy import NotTold, OperatorEnergies, OperatorEnergy
 from edgetop.analysis.operator_hints import plain_run_ns
-from edgetop.analysis.operator_shares import OperatorView, key_of
+from edgetop.analysis.operator_shares import Key, OperatorView, key_of
 from edgetop.formatting import rounded_mj
 from edgetop.frozen import frozen
 from edgetop.session.caches import smallest_holding
@@ -80,7 +80,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
     limits = applicable(analysis.operators.ceilings, manifest.model.precision)
     operators, figures = session.views(), []
     measured = operator_energies(analysis).groups
-    line_bytes = line_bytes_of(analysis.event_figures())
+    counted = operator_events(analysis)
     group_of = {place: n for n, group in enumerate(measured) for place in range(group.first, group.last + 1)}
     for operator in operators:
         each_ns = each_call_ns(operator, p50_ns)
@@ -88,7 +88,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
             operator.flops, operator.bytes, each_ns, of_provider(analysis.operators.ceilings, operator.provider)
         )
         on_cpu = operator.provider in ON_CPU
-        events = with_bytes(analysis.operators.counts.of(key_of(operator)), line_bytes) if on_cpu else None
+        events = counted.get(key_of(operator)) if on_cpu else None
         limit = bound_of(
             operator.flops, operator.bytes, events, operator.calls, each_ns, of_provider(limits, operator.provider)
         )
@@ -123,6 +123,18 @@ def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
     total = None if not flops or None in flops else round(sum(filter(None, flops)))
     limits = applicable(analysis.operators.ceilings, manifest.model.precision)
     return replace(figures, bound=bound(total, round(figures.bytes), statistics.percentile_ns(0.50), limits))
+
+
+@once
+def operator_events(analysis: Folds) -> Mapping[Key, OperatorEvents]:
+    """Return what was counted in each operator, by its name, type and provider. Operators without counts lack.
+
+    If the profiler did not say when operators ran, the counts are estimated by a regression.
+    """
+    tally, line_bytes = analysis.operators.counts, line_bytes_of(analysis.event_figures())
+    views = analysis.operators.session.views()
+    found = {key: tally.of(key) for key in map(key_of, views)} if tally.events else analysis.phase_counts.view(views)
+    return {key: known for key, events in found.items() if (known := with_bytes(events, line_bytes)) is not None}
 
 
 @once

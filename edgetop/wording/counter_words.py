@@ -59,7 +59,8 @@ def operator_counter_words(events: OperatorEvents | None) -> str:
     parts += [f"{_amount(value)} {words}{within(name)}" for name, value, words in counted if value is not None]
     if events.bytes is not None:
         parts.append(f"at least {formatting.size(round(events.bytes))} from memory")
-    return ", ".join(parts)
+    estimated = " (estimate: by regression)" if events.by == "regression" else ""
+    return ", ".join(parts) + estimated
 
 
 def operator_counter_columns(events: Sequence[OperatorEvents | None]) -> Mapping[str, Sequence[str]]:

@@ -48,6 +48,7 @@ PRINCIPAL: dict[str, set[str]] = {
     "positions": set(),  # the same
     "prefill": set(),  # the same
     "event_counts": {"counters"},
+    "phase_counts": {"operators"},
     "token_energy": set(),  # the same
     "phase_power": {"operators", "profile"},
     "responses": set(),  # this session has no deadline

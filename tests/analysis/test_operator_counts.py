@@ -5,11 +5,13 @@ import json
 import pytest
 
 from edgetop.analysis.event_counts import EventFigures
+from edgetop.analysis.hotspots import Operators
 from edgetop.analysis.operator_bounds import COMPUTE, MEMORY, OVERHEAD
 from edgetop.analysis.operator_counts import Bound, OperatorCounts, OperatorEvents, bound_of, line_bytes_of, with_bytes
+from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.operators import EventCounts, OperatorInfo, counts_of, counts_text
-from tests.analysis.test_operators import ADD, CONV, burst_batch, folded, of
+from tests.analysis.test_operators import ADD, CONV, burst_batch, of
 
 INFOS = (OperatorInfo(*CONV), OperatorInfo(*ADD))
 ROOF = Ceilings(10e9, 1e9, "2026-11-21T10:00:00Z")
@@ -57,16 +59,23 @@ def test_instructions_by_cycles_and_bytes_by_cache_misses() -> None:
 
 def test_a_session_without_counts_has_none() -> None:
     assert OperatorCounts().of(CONV) is None
-    assert folded(burst_batch(0, of(4))).events == {}
+    assert noted(burst_batch(0, of(4))).of(CONV) is None
+
+
+def noted(*batches: Batch) -> OperatorCounts:
+    operators = Operators()
+    for batch in batches:
+        operators.fold(batch)
+    return operators.counts
 
 
 def test_a_round_that_was_disturbed_does_not_count_after_one_that_was_not() -> None:
     def round_(number: int, faults: int, **told: int) -> OperatorEvents | None:
         text = counts_text([EventCounts("page-faults", 1, 2, ((0, faults, faults, faults),))])
         rounds.append(burst_batch(number, of(4), counts=text, **told))
-        return folded(*rounds).events.get(CONV)
+        return noted(*rounds).of(CONV)
 
-    rounds: list[object] = []
+    rounds: list[Batch] = []
     first = round_(0, 10, disturbed_runs=2)
     assert first is not None
     assert first.page_faults == 5

@@ -86,7 +86,8 @@ NO_THRESHOLDS = {
         levels.MAX_LEVELS longer_operators.MOST_NAMES operator_counts.MOST_OPERATORS operator_energy.LEAST_AT_ONCE
         operator_energy.MOST_OPERATORS
         operator_energy.MOST_PENDING operators.MOST_EVENTS
-        operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS operator_shares.MOST_GROUPS
+        operator_energy.MOST_RATE operator_energy.MOST_W operator_energy.WAIT_NS operator_shares.MAX_OPERATORS
+        operator_shares.MOST_GROUPS
         overload.MAX_SPANS overload.MAX_STEPS pair_order.MOST_MODELS paired.MOST_OF_A_SIDE paired.MOST_PAIRS
         prefill_slowdowns.MOST_MS prefill_slowdowns.MOST_WAITING_S program_frames.MAX_VALUE provider_shares.MOST_TYPES
         rail_energy.BATCH_READINGS rail_energy.KEPT_READINGS rail_energy.MOST_W recent_events.MAX_EVENTS
@@ -132,7 +133,7 @@ NO_THRESHOLDS = {
         cause_finding.ALL_SEEN cause_finding.LEAST_CONFIDENCE cause_finding.MOST_CONFIDENCE cause_finding.NOTHING_SEEN
         from_start.MOST_CONFIDENCE""",
     "units, marks, versions and places": """
-        ab_figures.METRICS alert_rules.SET comparison_gates._PERCENT comparison_gates._UNITS judged_past.VERSION
+        ab_figures.METRICS alert_rules.SET operator_regression.PER_MJ comparison_gates._PERCENT comparison_gates._UNITS judged_past.VERSION
         levels.NEPER memory_use.HOUR_S output_agreement.CHANNELS_FIRST output_agreement.CHANNELS_LAST
         plausible._UNKNOWN_SPEEDS rolling_latency.LATEST_NS rolling_latency.NEVER_NS session_gates.ENERGY_UNITS
         session_gates._COUNT session_gates._GROWTH session_gates._PER_TOKEN session_gates._RATE session_gates._SHARE

@@ -164,7 +164,7 @@ def operator_fields(row: Row) -> Document:
 def _flat(fields: Document) -> Document:
     """Return the results of one operator with a column for each counted event, without the intervals of the counts."""
     counters = fields.pop("counters") or dict.fromkeys(to_json(OperatorEvents()))
-    return {**fields, **{name: value for name, value in counters.items() if name != "ci95"}}
+    return {**fields, **{name: value for name, value in counters.items() if name not in ("ci95", "by")}}
 
 
 def _total(numbers: Iterable[int | None]) -> int | None:

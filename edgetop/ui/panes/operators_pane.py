@@ -7,7 +7,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.hotspots import OperatorsView, each_call_ns, full_name, scaled_ns, short_name
 from edgetop.analysis.operator_bounds import applicable, of_provider, rates
-from edgetop.analysis.operator_counts import OperatorEvents, bound_of, line_bytes_of, with_bytes
+from edgetop.analysis.operator_counts import OperatorEvents, bound_of
 from edgetop.analysis.operator_hints import fell_back, plain_run_ns
 from edgetop.analysis.operator_shares import OperatorView, key_of
 from edgetop.analysis.program_frames import FramesView
@@ -120,9 +120,7 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
 
 def _events(operator: OperatorView, view: MonitorView) -> OperatorEvents | None:
     """Return what was counted in an operator, or None if nothing was counted or it does not run on the CPU."""
-    if operator.provider not in ON_CPU:
-        return None
-    return with_bytes(view.operators.events.get(key_of(operator)), line_bytes_of(view.counters))
+    return view.operator_events.get(key_of(operator)) if operator.provider in ON_CPU else None
 
 
 def _why_none(view: MonitorView) -> str:
