@@ -133,7 +133,8 @@ NO_THRESHOLDS = {
         cause_finding.ALL_SEEN cause_finding.LEAST_CONFIDENCE cause_finding.MOST_CONFIDENCE cause_finding.NOTHING_SEEN
         from_start.MOST_CONFIDENCE""",
     "units, marks, versions and places": """
-        ab_figures.METRICS alert_rules.SET operator_regression.PER_MJ comparison_gates._PERCENT comparison_gates._UNITS judged_past.VERSION
+        ab_figures.METRICS alert_rules.SET comparison_gates._PERCENT comparison_gates._UNITS judged_past.VERSION
+        operator_regression.PER_MJ
         levels.NEPER memory_use.HOUR_S output_agreement.CHANNELS_FIRST output_agreement.CHANNELS_LAST
         plausible._UNKNOWN_SPEEDS rolling_latency.LATEST_NS rolling_latency.NEVER_NS session_gates.ENERGY_UNITS
         session_gates._COUNT session_gates._GROWTH session_gates._PER_TOKEN session_gates._RATE session_gates._SHARE
