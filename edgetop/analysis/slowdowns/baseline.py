@@ -41,6 +41,9 @@ DRIFT_ERRORS = 3.0
 # same. Larger: a rise within the burst is averaged into it; smaller: noise cuts the burst short.
 CERTAIN = 14.0
 LEAST_SCATTER = 4_000
+# Number of points from which their median absolute deviation is their spread. Statistics: two of three values agree by
+# chance, and then the deviation is nearly 0. Larger: an outlier hides a change; smaller: chance is a change.
+MANY_POINTS = 5
 EDGE_POINTS, EDGE_S = 3, 2  # No change is searched nearer to the end: a median needs this many points and seconds.
 
 
@@ -118,7 +121,11 @@ def _best_split(points: Points) -> tuple[int, float]:
     spread = np.maximum(np.maximum(spread_before, spread_after), LEAST_SCATTER)
     ratio = splits * (len(level) - splits) / len(level) * change * change / (2 * spread * spread)
     best = int(np.argmax(ratio))
-    return (int(splits[best]), float(change[best])) if ratio[best] > CERTAIN else (0, 0.0)
+    if ratio[best] <= CERTAIN:
+        return 0, 0.0
+    split = int(splits[best])
+    wider = max(_spread(level[:split]) / float(spread[best]), 1.0)
+    return (split, float(change[best])) if ratio[best] > CERTAIN * wider**2 else (0, 0.0)
 
 
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -138,9 +145,16 @@ def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]
     return middles, 1.4826 * middle(np.abs(level - middles[:, None]))
 
 
+def _spread(level: Floats) -> float:
+    """Return the standard deviation of the values in `level`, from the median of their deviations if they are many."""
+    apart = np.abs(level - median(level))
+    if len(level) >= MANY_POINTS:
+        return 1.4826 * median(apart)
+    return math.sqrt(float((apart**2).sum()) / max(len(level) - 1, 1))
+
+
 def _error(points: Points) -> float:
-    level = points["level"].astype(np.float64)
-    return OF_MEDIANS * (1.4826 * median(np.abs(level - median(level)))) / float(np.sqrt(len(points)))
+    return OF_MEDIANS * _spread(points["level"].astype(np.float64)) / math.sqrt(len(points))
 
 
 def _baseline(points: Points) -> Baseline:

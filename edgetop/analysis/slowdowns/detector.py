@@ -335,6 +335,8 @@ class Detector:
         border = float(min(SLOWER, max((before_level + level) / 2, level - BEGIN_SCATTERS * scatter)))
         points["level"] -= floor
         start_s = first_above(points, border, max(min(level - border, border - before_level), 1))
+        if is_sparse:
+            start_s = _after_interruptions(points[points["second"] >= start_s], border)
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
         # Each point represents the same time.
@@ -474,3 +476,19 @@ class Detector:
     def _reset_calm(self) -> None:
         self.calm_from = None
         self.calm_sum = self.calm_count = self.calm_below = 0
+
+
+def _after_interruptions(points: Points, border: float) -> int:
+    """Return the second in which a slow time begins, if those before its last interruption are left out.
+
+    `points` has the inferences from the first slow one on; a slow one is above `border`. An interruption lasts
+    INTERRUPTION_S and has an inference that is not slow. If there is none, the slow time begins with the first point.
+
+    >>> after = np.array([(3, 9), (4, 9), (9, 0), (20, 9), (21, 9)], POINT)
+    >>> _after_interruptions(after, border=5.0)
+    20
+    """
+    slow = np.flatnonzero(points["level"] >= border)
+    seconds = points["second"][slow]
+    interruptions = np.flatnonzero((np.diff(seconds) >= INTERRUPTION_S) & (np.diff(slow) > 1))
+    return int(seconds[interruptions[-1] + 1] if len(interruptions) else points["second"][0])

@@ -68,6 +68,19 @@ def test_a_fall_of_a_scattering_model_is_one_by_three_standard_errors(fall: floa
     assert baseline_of(scattered(0.03, (15, fall), (15, 0.0)))[0] == found
 
 
+FEW = {
+    "two of three agree, and four later ones": ([0.0, 0.065, 0.0, 0.137, 0.158, 0.142, 0.11], None),
+    "three before a rise": ([0.02, 0.01, 0.0] + [0.12] * 12, None),
+    "four before a rise": ([0.0, 0.02, 0.01, 0.03] + [0.12] * 12, (0, 9)),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_that_few_values_agree_does_not_say_that_the_model_scatters_little(name: str) -> None:
+    shares, found = FEW[name]
+    assert baseline_of(shares, apart_s=2)[0] == found
+
+
 def windows_of(shares: Shares, width_s: int = 1) -> Windows:
     windows = np.empty(len(shares), WINDOW)
     windows["begin_s"] = np.arange(len(shares)) * width_s
@@ -130,6 +143,13 @@ def test_a_slowdown_is_one_by_eight_percent(share: float, found: list[tuple[int,
 @pytest.mark.parametrize(("gap_s", "spans"), [(9, [(60, None)]), (10, [(60, 80), (90, None)])])
 def test_an_interruption_of_ten_seconds_ends_a_slowdown(gap_s: int, spans: list[tuple[int, int | None]]) -> None:
     assert spans_of(detected([0.0] * 60 + [0.3] * 20 + [0.0] * gap_s + [0.3] * 20)) == spans
+
+
+@pytest.mark.parametrize(("apart_s", "begins_s"), [(4, 120), (6, 198)])
+def test_a_slowdown_begins_after_an_interruption_of_ten_seconds(apart_s: int, begins_s: int) -> None:
+    """Two slow inferences, one that is not slow, and from then on slow ones."""
+    (span,) = detected([0.0] * 30 + [0.6, 0.6, 0.0] + [0.6] * 12, apart_s).spans
+    assert span.start_s == begins_s
 
 
 @pytest.mark.parametrize(("rise_s", "begins_s"), [(58, 61), (62, 123)])
@@ -261,7 +281,7 @@ def test_a_window_counts_for_no_more_than_twice_as_slow(
     assert sparse_spans(scattered(0.1, (60, 0.0), (slow, share))) == found
 
 
-@pytest.mark.parametrize(("width_s", "windows"), [(3, 7), (4, 4)])
+@pytest.mark.parametrize(("width_s", "windows"), [(3, 7), (4, 5)])
 def test_windows_of_four_seconds_are_no_blips(width_s: int, windows: int) -> None:
     """A shorter one counts for no more than thirty percent."""
     assert told_after(scattered(0.07, (20, 0.0)), scattered(0.07, (10, 0.8)), width_s) == windows
