@@ -336,7 +336,7 @@ class Detector:
         points["level"] -= floor
         start_s = first_above(points, border, max(min(level - border, border - before_level), 1))
         if is_sparse:
-            start_s = _after_interruptions(points[points["second"] >= start_s], border)
+            start_s = self._after_interruptions(points[points["second"] >= start_s], border, level, before_level)
         since = points["level"][points["second"] >= start_s]
         above = np.count_nonzero(since >= border)
         # Each point represents the same time.
@@ -358,6 +358,22 @@ class Detector:
         self.windows = windows
         self._reset_calm()
         return True
+
+    def _after_interruptions(self, points: Points, border: float, level: float, before_level: float) -> int:
+        """Return the second in which a slowdown begins, if slow inferences before its last interruption are left out.
+
+        `points` has the inferences from the first slow one on; a slow one is above `border`. `level` is the latency in
+        the slowdown, and `before_level` the latency before it. Each is the natural logarithm of (latency / baseline),
+        times a million. An interruption is a time of INTERRUPTION_S without a slow inference, in which the inferences
+        fit `before_level` much better than `level`.
+        """
+        scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
+        gain = np.cumsum((level - before_level) * (level + before_level - 2 * points["level"]) / (2 * scatter**2))
+        slow = np.flatnonzero(points["level"] >= border)
+        seconds = points["second"][slow]
+        calm = gain[slow[1:] - 1] - gain[slow[:-1]]
+        interruptions = np.flatnonzero((np.diff(seconds) >= INTERRUPTION_S) & (calm >= CALM_CERTAIN))
+        return int(seconds[interruptions[-1] + 1] if len(interruptions) else points["second"][0])
 
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
         """Return the second in which the latency began to rise. It is `start_s` or earlier.
@@ -476,19 +492,3 @@ class Detector:
     def _reset_calm(self) -> None:
         self.calm_from = None
         self.calm_sum = self.calm_count = self.calm_below = 0
-
-
-def _after_interruptions(points: Points, border: float) -> int:
-    """Return the second in which a slow time begins, if those before its last interruption are left out.
-
-    `points` has the inferences from the first slow one on; a slow one is above `border`. An interruption lasts
-    INTERRUPTION_S and has an inference that is not slow. If there is none, the slow time begins with the first point.
-
-    >>> after = np.array([(3, 9), (4, 9), (9, 0), (20, 9), (21, 9)], POINT)
-    >>> _after_interruptions(after, border=5.0)
-    20
-    """
-    slow = np.flatnonzero(points["level"] >= border)
-    seconds = points["second"][slow]
-    interruptions = np.flatnonzero((np.diff(seconds) >= INTERRUPTION_S) & (np.diff(slow) > 1))
-    return int(seconds[interruptions[-1] + 1] if len(interruptions) else points["second"][0])

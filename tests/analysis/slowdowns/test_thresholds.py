@@ -147,7 +147,7 @@ def test_an_interruption_of_ten_seconds_ends_a_slowdown(gap_s: int, spans: list[
 
 @pytest.mark.parametrize(("apart_s", "begins_s"), [(4, 120), (6, 198)])
 def test_a_slowdown_begins_after_an_interruption_of_ten_seconds(apart_s: int, begins_s: int) -> None:
-    """Two slow inferences, one that is not slow, and from then on slow ones."""
+    """Two slow inferences, one that is surely not slow, and from then on slow ones."""
     (span,) = detected([0.0] * 30 + [0.6, 0.6, 0.0] + [0.6] * 12, apart_s).spans
     assert span.start_s == begins_s
 
