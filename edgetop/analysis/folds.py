@@ -19,7 +19,7 @@ from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import EnergyView, PowerRails, PowerView, view_energy
 from edgetop.analysis.event_counts import EventCounts, EventFigures
 from edgetop.analysis.event_index import Competitors
-from edgetop.analysis.faults import Fault, Faults, aside, guarded, note
+from edgetop.analysis.faults import Fault, Faults, UnavailableError, aside, guarded, note
 from edgetop.analysis.forecast.heat_forecast import Forecast, ForecastView
 from edgetop.analysis.hotspots import Operators
 from edgetop.analysis.input_shapes import InputShapes
@@ -63,7 +63,7 @@ from edgetop.session.event_kinds import GateSet, ToolSummary
 from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from edgetop.session.phases import Phases
-from edgetop.session.seconds import NO_SECONDS, NS
+from edgetop.session.seconds import NO_SECONDS, NS, Seconds, emptied
 
 Made = TypeVar("Made", bound=Callable[["Folds"], object])
 Twin = TypeVar("Twin", bound="Folds")
@@ -240,7 +240,7 @@ class Folds:
                 # The alternation between two models is no slowdown of a model.
                 seconds = NO_SECONDS if in_turns else of_part.of(number)
                 if self.generates:  # a token takes longer the more tokens are before it
-                    seconds = self.positions.judged(part.seconds)
+                    seconds = self._at_equal_position(part.seconds)
                 judged = judged_stream(part.judged, number)
                 stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
             self.prefill.fold(part)
@@ -260,6 +260,13 @@ class Folds:
         for number, stream in self.streams.items():
             stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)
+
+    def _at_equal_position(self, seconds: Seconds) -> Seconds:
+        """Return these seconds with times per token at equal context position, or without any if that has failed."""
+        with contextlib.suppress(UnavailableError):
+            judged: Seconds = self.positions.judged(seconds)
+            return judged
+        return replace(emptied(seconds), response=None, tokens=None)
 
     @property
     def generates(self) -> bool:

@@ -175,6 +175,8 @@ _TROUBLE = re.compile(r"error|warn|fail|fatal|\[[WEF]:|^[WEF]\d{4} ", re.IGNOREC
 
 # Lines of the stack that follows faulthandler's "Fatal Python error: Segmentation fault".
 _STACK = re.compile(r'(File "|Current thread|Thread 0x|Extension modules: |<no Python frame>)')
+# Faulthandler's line after abort(). Whoever calls abort() says why before.
+_ABORTED = "Fatal Python error: Aborted"
 
 
 class LineReader:
@@ -204,8 +206,9 @@ class LineReader:
             complete, self._rest = [*complete, self._rest], b""
         texts = [text for text in (_decode(line) for line in complete) if text]
         informative = [text for text in texts if not _STACK.match(text)]
-        if informative:
-            self.last_line = informative[-1]
+        said = [text for text in informative if text != _ABORTED] or (informative if not self.last_line else [])
+        if said:
+            self.last_line = said[-1]
         lines = [
             LogLine("warning" if _TROUBLE.search(text) else "info", self._source, text)
             for text in texts[:MAX_LINES_A_POLL]

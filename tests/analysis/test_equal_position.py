@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from edgetop.analysis import faults
 from edgetop.analysis.analysis import Analysis
+from edgetop.analysis.folds import FOLDS
 from edgetop.analysis.progress import is_stalled
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.session.batch import Batch
@@ -193,6 +195,37 @@ def converted_ms(*told):
     rows["position_mean"] = positions
     found = EqualPosition().judged(replace(times, tokens=TokenSeconds(rows, times, times)))
     return (found.rows["p50_ns"] / 1e6).tolist()
+
+
+def test_seconds_whose_tokens_arrived_at_once_are_not_judged():
+    """A client that is slower than its server reads many events together, with no time between them."""
+    batch = session(Model(most=900), 60)
+    itl = batch.seconds.tokens.itl
+    rows = itl.rows.copy()
+    rows["p50_ns"][::3] = 0
+    rows["p50_ns"][:5] = 0
+    batch = replace(
+        batch,
+        seconds=replace(batch.seconds, tokens=replace(batch.seconds.tokens, itl=replace(itl, rows=rows))),
+    )
+    judged = EqualPosition().judged(batch.seconds).rows
+    assert (judged["count"][rows["p50_ns"] == 0] == 0).all()
+    assert (judged["count"] > 0).sum() > 30
+    assert slowdowns_of(batch) == ()
+
+
+def test_an_error_in_the_comparison_costs_slowdowns_and_not_the_session(monkeypatch):
+    class Broken(EqualPosition):
+        def judged(self, seconds):
+            raise ZeroDivisionError("on purpose")
+
+    monkeypatch.setitem(FOLDS, "positions", Broken)
+    batch = session(Model(), 30)
+    analysis = folded([batch, replace(batch, restart=False, manifest=None, events=())])
+    assert [fault.name for fault in analysis.faults.distinct] == ["positions"]
+    assert analysis.generation.view().tokens_out > 0
+    assert analysis.slowdowns_view().slowdowns == ()
+    faults.occurred.clear()
 
 
 FLAT = [(32 * place + 16, 20.0) for place in range(4)]  # a second in each of four ranges, whose line is flat

@@ -117,3 +117,15 @@ def test_a_line_of_trouble_is_a_warning(line: str, severity: str, printer: Print
 def test_a_descriptor_that_was_closed_is_at_its_end(printer: Printer) -> None:
     os.close(printer.fds.pop(0))
     assert printer.reader.read() == []
+
+
+def test_the_reason_for_an_abort_is_the_last_word_and_not_that_it_aborted(printer: Printer) -> None:
+    printer.prints(b"ggml.c:12: GGML_ASSERT(n <= 512) failed\nFatal Python error: Aborted\n")
+    assert printer.reader.last_line == "ggml.c:12: GGML_ASSERT(n <= 512) failed"
+    printer.prints(b"Fatal Python error: Aborted\n")
+    assert printer.reader.last_line == "ggml.c:12: GGML_ASSERT(n <= 512) failed"
+
+
+def test_an_abort_without_a_reason_has_its_own_line(printer: Printer) -> None:
+    printer.prints(b"Fatal Python error: Aborted\n")
+    assert printer.reader.last_line == "Fatal Python error: Aborted"

@@ -138,6 +138,9 @@ class Llama:
     def __init__(self) -> None:
         """Load the library. Raises EngineError("runtime") if it cannot be loaded or lacks a function."""
         path = library_path()
+        # If a check of ggml fails, it starts a debugger to print its stack, which takes 10 s (ggml_print_backtrace in
+        # ggml/src/ggml.c).
+        os.environ.setdefault("GGML_NO_BACKTRACE", "1")
         try:
             self._library = ctypes.CDLL(path)
             for name, (result, arguments) in _FUNCTIONS.items():
