@@ -112,6 +112,8 @@ HOSTILE = {
     "a length that is too long": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n",
     "no JSON": b"HTTP/1.1 200 OK\r\n\r\ndata: {\n\n",
     "deep JSON": b"HTTP/1.1 200 OK\r\n\r\ndata: " + b"[" * 100_000 + b"\n\n",
+    "more tokens than were asked for": b"HTTP/1.1 200 OK\r\n\r\n"
+    + b'data: {"choices": [{"delta": {"content": "a"}}]}\n\n' * 5_000,
     "no text": b"HTTP/1.1 200 OK\r\n\r\ndata: [DONE]\n\n",
     "an error with escapes": b'HTTP/1.1 500 X\r\n\r\n{"error": {"message": "\\u001b[31mred\\nline"}}',
 }

@@ -20,6 +20,7 @@ from .engine_error import EngineError, one_line
 CONNECT_S = 10.0
 LOOK_S = 0.2  # interval at which a wait looks whether the run stops
 SILENCE_S = 600.0  # longest wait for the next byte: the prefill of a long prompt may take minutes
+DOCUMENT_S = 20.0  # longest time for a whole document, such as /slots: llama-server answers between two batches
 MOST_LINE, MOST_HEADERS = 65_536, 200
 MOST_BODY = 64 * 1024 * 1024
 MOST_DOCUMENT = 8 * 1024 * 1024
@@ -63,6 +64,8 @@ class Server:
     ) -> "Answer":
         """Send a GET request, or a POST with `content` as JSON. Return the answer once its headers have come.
 
+        The whole answer to a GET request must come within DOCUMENT_S.
+
         `path` is appended to the path of the URL. `is_over` returns True when the run has ended. Raises StoppedError
         then, OSError if the connection fails, and HttpError for an error of the server.
         """
@@ -80,7 +83,7 @@ class Server:
             if content is not None:
                 head += "Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
             connection.sendall(head.encode("latin-1", "replace") + b"\r\n" + body)
-            return Answer(connection, is_over)
+            return Answer(connection, is_over, DOCUMENT_S if content is None else None)
         except BaseException:
             connection.close()
             raise
@@ -104,8 +107,13 @@ class Server:
 class Answer:
     """One HTTP answer: its status, and its body, which is read while it arrives."""
 
-    def __init__(self, connection: Any, is_over: Callable[[], bool]) -> None:
-        self._connection, self._is_over = connection, is_over
+    def __init__(self, connection: Any, is_over: Callable[[], bool], within_s: Optional[float] = None) -> None:
+        """Read the status and the headers from `connection`. `is_over` returns True when the run has ended.
+
+        `within_s` is the longest time for the whole answer in s; None for no limit.
+        """
+        self._connection, self._is_over, self._within_s = connection, is_over, within_s
+        self._begun = time.monotonic()
         self._held = b""
         self._ended = False
         self.received_ns = 0  # CLOCK_MONOTONIC when the last bytes came
@@ -162,6 +170,8 @@ class Answer:
         while not self._ended:
             if self._is_over():
                 raise StoppedError
+            if self._within_s is not None and time.monotonic() - self._begun > self._within_s:
+                raise HttpError("its answer takes longer than %g s" % self._within_s)
             try:
                 data = self._connection.recv(65_536)
             except (BlockingIOError, InterruptedError):

@@ -130,6 +130,7 @@ class ServerRequests:
                     if data == b"[DONE]":
                         break
                     answer.take(t_ns, data)
+                    answer.refuse_more_than(most)
         except StoppedError:
             answer.finish = CANCELLED
         except OSError as error:
@@ -162,6 +163,7 @@ class ServerRequests:
         return dict(content, model=self._model) if self._model else content
 
 
+SURPLUS = 4  # most events with text for each token that was asked for
 START_IT = "start the server, or correct the URL"
 
 
@@ -222,6 +224,11 @@ class _Reply:
                 value = timings.get(key)
                 if isinstance(value, (int, float)) and 0 <= value <= MOST_MS:
                     self.timings[key] = float(value)
+
+    def refuse_more_than(self, most: int) -> None:
+        """Raise HttpError if the answer goes on far beyond `most` tokens, the number that was asked for."""
+        if self.tokens > SURPLUS * most + 64:
+            raise HttpError("it does not end after the %d tokens that were asked for" % most, 200)
 
     def _token(self, t_ns: int) -> None:
         self.tokens += 1

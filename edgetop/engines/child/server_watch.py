@@ -126,7 +126,7 @@ class ServerWatch:
             text = "--url %s: %s" % (self._server.url, error.strerror or error)
             raise EngineError("input", text, "start the server, or correct the URL") from None
         self._has_slots, self._has_metrics = SLOTS not in why, METRICS not in why
-        if len(why) == 2:
+        if len(why) == 2 and not self._is_stopped():
             text = "--url %s: it shows neither %s (%s) nor %s (%s)" % (
                 self._server.url, METRICS, why[METRICS], SLOTS, why[SLOTS],
             )  # fmt: skip
