@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.commands import edgetop
 from tests.support.llama_server import LlamaServer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +94,8 @@ def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
 def test_a_server_that_goes_away_is_one_line_and_the_recording_is_whole(tmp_path):
     server = LlamaServer()
     server.__enter__()
-    threading.Timer(1.5, server.stop).start()
+    # Not after a time: on a busy machine, edgetop may take longer to start.
+    threading.Thread(target=lambda: (wait_until(lambda: len(server.requests) > 8), server.stop()), daemon=True).start()
     words = ("--prompt", "hello", "--max-tokens", 10, "--headless", "-o", "gone")
     done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
     assert done.returncode == 3
