@@ -17,7 +17,7 @@ PYBIND, ORT = "onnxruntime_pybind11_state", "libonnxruntime.so"
 TFLITE = ("litert", "tensorflowlite", "tensorflow-lite", "tflite")
 # The innermost function that runs a TFLite model, then exported functions to use if that has no symbol.
 # llama.cpp: its own library, or the one that a package of Python has (llama-cpp-python, xllamacpp).
-LLAMA = ("libllama.so", "xllamacpp.")
+LLAMA = ("libllama.", "xllamacpp.")  # node-llama-cpp has a version in between: libllama.v0.5.0.so
 DECODES = ("llama_decode",)  # include/llama.h: one batch, which is one token if a single request is generated
 INVOKES = ("_ZN6tflite8Subgraph6InvokeEv", "TfLiteInterpreterInvoke", "LiteRtRunCompiledModel")
 # OpenVINO's C API. The C++ functions below it raise exceptions, which cannot pass a return probe.

@@ -43,7 +43,7 @@ def test_the_exported_function_is_found_in_the_library():
     assert not function.succeeded(2**32 - 1)
 
 
-@pytest.mark.parametrize("name", ["libllama.so", "libllama.so.0.0.1", "xllamacpp.abi3.so"])
+@pytest.mark.parametrize("name", ["libllama.so", "libllama.so.0.0.1", "libllama.v0.5.0.so", "xllamacpp.abi3.so"])
 def test_llama_cpp_is_recognised_by_the_name_of_its_library(name):
     assert runtime_of(f"/usr/lib/{name}") == "llama.cpp"
     assert runtime_of("/usr/lib/libllamafile.txt") == ""
