@@ -31,6 +31,8 @@ def difference_sentence(name: str, base: str, figures: Sequence[Compared]) -> st
     >>> p50 = Compared("p50", "faster", 0.69, (0.67, 0.71))
     >>> difference_sentence("int8", "fp32", [p50, Compared("p99", "unknown", 0.95, (0.8, 1.1))])
     'int8 is faster than fp32: p50 -31.0 % (-33.0 to -29.0); cannot tell: p99 -5.0 % (-20.0 to 10.0).'
+    >>> difference_sentence("b", "a", [Compared("p50", "unknown", 0.95, (0.8, 1.1), 7, 840.0)]).partition(": ")[2]
+    'p50 -5.0 % (-20.0 to 10.0). p50 needs 7 sessions of each (14m00s in all).'
     """
     known = [one for one in figures if one.value is not None]
     if not known:
@@ -43,9 +45,11 @@ def difference_sentence(name: str, base: str, figures: Sequence[Compared]) -> st
         parts.append(_listed([f"{one.label} {change_text(one.value or 0.0, one.ci95)}" for one in told]))
     if same:
         parts.append(f"no difference in {_listed([_same(one) for one in same])}")
-    if unknown:
+    if unknown and not parts:
+        parts.append(_unknown(lead))  # of the figures without a certain difference, the table has the others
+    elif unknown:
         parts.append(f"cannot tell: {_listed([_unknown(one) for one in unknown])}")
-    return f"{_claim(lead, told, name, base)}: {'; '.join(parts)}."
+    return f"{_claim(lead, told, name, base)}: {'; '.join(parts)}.{_needed(unknown)}"
 
 
 def _claim(lead: Compared, told: Sequence[Compared], name: str, base: str) -> str:
@@ -69,9 +73,15 @@ def _same(one: Compared) -> str:
 
 
 def _unknown(one: Compared) -> str:
-    change = change_text(one.value or 0.0, one.ci95)
-    needs = needs_text(one.needs_sessions, one.needs_s, is_lone=one.is_lone)
-    return f"{one.label} {change}" + (f", needs {needs}" if needs else "")
+    return f"{one.label} {change_text(one.value or 0.0, one.ci95)}"
+
+
+def _needed(unknown: Sequence[Compared]) -> str:
+    """Return a sentence on how long it takes to tell the first of these figures for which that is known, or ""."""
+    for one in unknown:
+        if needs := needs_text(one.needs_sessions, one.needs_s, is_lone=one.is_lone):
+            return f" {one.label} needs {needs}."
+    return ""
 
 
 def needs_text(sessions: int | None, seconds: float | None, *, is_lone: bool = False) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from edgetop.analysis.session_report import Report, report
 from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.analysis.verdict_reasons import State, WasSlowed
 from edgetop.cli.printing.method_text import BRIEF_LINES, WIDTH
 from edgetop.cli.printing.report_text import MOST_SLOWDOWNS, brief_summary, steadiness_lines, summary, summary_lines
 from edgetop.cli.printing.short_result import SHORT_S, is_short, short_result
@@ -300,13 +301,23 @@ def test_the_result_of_a_short_run_is_five_lines_for_a_chat() -> None:
     one = report(folded(session(POWER_SENSORS[0], seconds=40).batches))
     assert is_short(one)
     told = short_result(one).splitlines()
-    assert told[0] == summary(one).splitlines()[0]
+    assert told[0] == f"{summary(one).splitlines()[0]}; steady"
     assert [line.split()[0] for line in told[1:]] == ["model", "latency", "rate", "board"]
     assert re.search(r"^  model    mobilenet_v2.onnx  .* on CPU, ", told[1])
     assert f"p50 {milliseconds((one.latency.p50_ms or 0) * 1e6)}  " in told[2]
     assert re.search(r"p99 [\d.]+\??  mean [\d.]+ ± [\d.]+  min [\d.]+  max [\d.]+ ms$", told[2])
     assert re.search(r"/s, 40\d\d inferences, 0 errors$", told[3])
     assert "50.0 mJ an inference" in told[4]
+
+
+def test_the_lines_of_a_short_result_fit_a_terminal() -> None:
+    one = report(folded(session(POWER_SENSORS[0], seconds=40).batches))
+    past = tuple(WasSlowed(State.CONTENDED, 1, 1.0, who=Clue("process", "p" * length)) for length in (10, 15, 15, 15))
+    late = replace(one, verdict=replace(one.verdict, past=past), latency=replace(one.latency, response=one.latency))
+    told = short_result(late).splitlines()
+    assert [line.split()[0] for line in told[1:]] == ["model", "response", "rate", "board"]
+    assert max(map(len, told)) <= 80
+    assert told[0].endswith("; contended 1x, 100 %; contended 1x, 100 %")
 
 
 def test_a_percentile_of_too_few_inferences_is_marked_in_a_short_result() -> None:

@@ -3,7 +3,7 @@
 Longer runs print more (`report_text`), as do runs with several models, A/B sessions, language models and programs.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from edgetop import formatting
@@ -12,6 +12,8 @@ from edgetop.formatting import UNKNOWN, clean, or_unknown, shortened
 from edgetop.wording import verdict_words
 
 SHORT_S = 60.0  # seconds of measuring
+WIDTH_CELLS = 80
+LINE_CELLS = WIDTH_CELLS - len("  response ")  # columns of a line behind its name
 _NAME_CELLS, _BOARD_CELLS = 40, 24
 
 
@@ -31,15 +33,23 @@ def short_result(report: Report) -> str:
 
 def _verdict(report: Report) -> str:
     simulated = "SIMULATED  " if report.session.board.simulated else ""
-    return simulated + clean(verdict_words.first(report.verdict))
+    parts = [simulated + verdict_words.first(report.verdict), *_more(report)]
+    return "; ".join(_fitting(list(map(clean, parts)), WIDTH_CELLS))
 
 
 def _more(report: Report) -> Iterator[str]:
-    """Yield further facts to show after the verdict: other problems, and the number of warnings."""
+    """Yield further problems to show after the verdict, the present ones first."""
     yield from (f"also {word}" for word in verdict_words.also(report.verdict))
-    yield from verdict_words.past(report.verdict)
-    if report.warnings:
-        yield formatting.quantity(len(report.warnings), "warning")
+    yield from map(verdict_words.past_in_brief, report.verdict.past)
+
+
+def _fitting(parts: Sequence[str], room: int) -> Iterator[str]:
+    """Yield the first part, and the next ones as long as the line keeps to `room` columns."""
+    for place, part in enumerate(parts):
+        room -= len(part) + len("; ") * (place > 0)
+        if place and room < 0:
+            return
+        yield part
 
 
 def _subject(report: Report) -> str:
@@ -59,15 +69,16 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     marks = {name: "" if settled.get(name, True) else "?" for name in ("p50", "p99")}
     spread = "" if times.mean_ms is None or latency.stdev_ms is None else f" ± {_ms(latency.stdev_ms)}"
     figures = f"p50 {_ms(times.p50_ms)}{marks['p50']}  p99 {_ms(times.p99_ms)}{marks['p99']}"
-    kind = " response time" if latency.response else ""
     rest = f"mean {_ms(times.mean_ms)}{'' if latency.response else spread}"
-    yield "latency", f"{figures}  {rest}  min {_ms(times.min_ms)}  max {_ms(times.max_ms)} ms{kind}"
+    kind = "response" if latency.response else "latency"
+    yield kind, f"{figures}  {rest}  min {_ms(times.min_ms)}  max {_ms(times.max_ms)} ms"
     count, errors = formatting.quantity(latency.count, "inference"), formatting.quantity(latency.errors, "error")
     missed = ""
     if latency.deadline:
         missed = f"; {formatting.fine_percent(latency.deadline.miss_rate)} missed {latency.deadline.ms:g} ms"
     yield "rate", f"{or_unknown(latency.throughput_hz, formatting.rate)}/s, {count}, {errors}{missed}"
-    yield "board", "; ".join((", ".join(_board(report)), *map(clean, _more(report))))
+    warned = [formatting.quantity(len(report.warnings), "warning")] if report.warnings else []
+    yield "board", "; ".join(_fitting([", ".join(_board(report)), *warned], LINE_CELLS))
 
 
 def _board(report: Report) -> Iterator[str]:
