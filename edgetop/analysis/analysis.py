@@ -12,6 +12,7 @@ from edgetop.analysis import session_report
 from edgetop.analysis.ab_figures import AbView
 from edgetop.analysis.energy import PowerView
 from edgetop.analysis.faults import Fault, UnavailableError
+from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.notices import notices_now
@@ -230,6 +231,10 @@ class MonitorView:
         self.manifest = analysis.manifest  # None until the first batch.
         self.progress = analysis.progress.view()
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
+
+    def show_notices(self, notices: Sequence[Finding]) -> None:
+        """Let the view have these notices instead of those that hold at this moment."""
+        vars(self)["notices"] = tuple(notices)
 
     def unknown(self) -> "MonitorView":
         """Return the same view for a session without any data, so that all its parts are empty."""

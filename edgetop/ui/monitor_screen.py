@@ -22,6 +22,7 @@ from edgetop.feeds.feed_protocol import Can, Feed, Mark, Player, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.charts import GUTTER
+from edgetop.ui.held_warnings import HeldWarnings
 from edgetop.ui.keys import Command, bindings, follow_key
 from edgetop.ui.layout import ABSENT, LAYOUTS, PANES, TIMELINES, arrange
 from edgetop.ui.pane_widget import LineWidget, PaneWidget
@@ -120,6 +121,7 @@ class MonitorScreen(Screen[None]):
         self._is_opening = True  # whether nothing has been measured yet
         self._trouble = ""  # problem of the feed that is on the screen
         self._alert_news = AlertNews()
+        self._held = HeldWarnings()
         self._asked = "", 0.0  # command that waits for a second press of its key, and the end of that wait
         self._marks: tuple[Mark, ...] = ()  # marks of a replay, once it has been scanned
 
@@ -278,6 +280,9 @@ class MonitorScreen(Screen[None]):
         with self.analysis.lock:  # panes read parts of the analysis while they draw
             self._drawn_folds = self.analysis.folds
             self.live = self.analysis.view(self.window_ns, lens, details)
+            progress = self.live.progress
+            held = self._held.with_held(self.live.notices, progress.now_ns, is_over=progress.phase == "over")
+            self.live.show_notices(held)
             self.view = self._view_of_frozen() if self._frozen else self.live
             for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
                 self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
