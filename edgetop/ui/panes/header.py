@@ -262,11 +262,13 @@ def identity_line(
     verdict = view.verdict
     remedy = area.clean(remedy_words(verdict))
     tried = f" try: {remedy}  " if remedy else ""
-    needed = cells_of(tried) + (cells_of(names[0]) + 1 if view.latency.stream and area.width < STREAM_FROM_CELLS else 0)
-    right = _notes(view, area, recording, needed, is_trouble=is_trouble)
-    shown = [area.clean(name) for name in names if name]
     news = f" now {verdict_words.state_word(verdict)} " if frozen and _is_worse(verdict, frozen) else ""
     before = line((news, verdict.level), (" SIMULATED " if manifest.board.simulated else "", "simulated"))
+    needed = width(before) + cells_of(tried)
+    if view.latency.stream and area.width < STREAM_FROM_CELLS:
+        needed += cells_of(names[0]) + 1
+    right = _notes(view, area, recording, needed, is_trouble=is_trouble)
+    shown = [area.clean(name) for name in names if name]
     room = max(0, area.width - width(right) - width(before))
     if tried and cells_of(tried) <= room:
         before, room = (*before, Span(tried)), room - cells_of(tried)
@@ -280,8 +282,8 @@ def identity_line(
 def _notes(view: MonitorView, area: Area, recording: str, needed: int, *, is_trouble: bool) -> Line:
     """Return the right end of the second line: how many warnings there are, and the text `recording`.
 
-    The key for the warnings is left out if it would push out the advice or the name of the shown model, which take
-    `needed` cells. `is_trouble` makes `recording` a warning.
+    The key for the warnings is left out if it would push out the texts before it, which take `needed` cells.
+    `is_trouble` makes `recording` a warning.
     """
     many = len(view.notices)
     warned = f"  ! {formatting.quantity(many, 'warning')}" if many else ""
