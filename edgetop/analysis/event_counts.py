@@ -6,7 +6,7 @@ contains every event.
 
 from dataclasses import field
 
-from edgetop.analysis.rail_energy import Integral, RailEnergy, SensorIntegrals
+from edgetop.analysis.rail_energy import Integral, SensorIntegrals
 from edgetop.analysis.tracks import MissingSensor
 from edgetop.formatting import rounded
 from edgetop.frozen import OMIT, frozen
@@ -94,15 +94,19 @@ class EventCounts:
             why=why,
         )
 
-    def _of(self, label: str, until_ns: int) -> Integral:
-        return self._integrals.by_id.get(f"rate/{label}", (RailEnergy(),))[0].until(until_ns)
+    def _of(self, label: str, until_ns: int) -> Integral | None:
+        """Return what was counted of one event, or None if the session has no counter for it."""
+        integrals = self._integrals.by_id.get(f"rate/{label}")
+        return integrals[0].until(until_ns) if integrals else None
 
 
 def _averages(info: SensorInfo) -> bool | None:
     return True if info.id in _SENSORS else None
 
 
-def _rate(sums: Integral) -> float | None:
+def _rate(sums: Integral | None) -> float | None:
     """Return the mean number of events per second, or None if readings cover less than half of the measured phase."""
+    if sums is None:
+        return None
     covered = sums.covered_s * NS / sums.length_ns if sums.length_ns else 0.0
     return sums.mean_w if covered >= LEAST_COVERED else None

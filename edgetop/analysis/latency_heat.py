@@ -6,6 +6,7 @@ The memory is fixed: if a session is too long for the number of bins, neighbouri
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil, exp, floor, log
 
 import numpy as np
@@ -61,7 +62,8 @@ class LatencyAxis:
     high_ns: float
 
     def row_edges(self, rows: int) -> Floats:
-        return np.geomspace(self.low_ns, self.high_ns, rows + 1)
+        """Return the latencies between the rows in ns, from the lowest edge to the highest: `rows` + 1 values."""
+        return _row_edges(self.low_ns, self.high_ns, rows)
 
     def shares(self, column: HeatColumn, rows: int) -> Floats:
         """Return the share (0 to 1) of the column's inferences in each row of the heat map, the lowest row first.
@@ -85,6 +87,13 @@ class LatencyAxis:
         """
         place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
         return min(max(place, 0), rows)
+
+
+@lru_cache(maxsize=8)  # every column of a heat map has the same edges
+def _row_edges(low_ns: float, high_ns: float, rows: int) -> Floats:
+    edges = np.geomspace(low_ns, high_ns, rows + 1)
+    edges.setflags(write=False)
+    return edges
 
 
 def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:

@@ -97,7 +97,9 @@ class Seconds:
         return int(np.searchsorted(self.rows["t_ns"], t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
-        """Return the rows at positions `begin` to `end - 1`, without a copy."""
+        """Return the rows at positions `begin` to `end - 1`, without a copy. For all rows, return the object itself."""
+        if begin == 0 and end == len(self.rows):
+            return self
         held = slice(int(self.offsets[begin]), int(self.offsets[end]))
         response = None if self.response is None else self.response.between(begin, end)
         streams = None if self.streams is None else self.streams.between(begin, end)

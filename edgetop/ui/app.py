@@ -154,14 +154,14 @@ class EdgetopApp(App[None], inherit_bindings=False):
         if self.is_headless or self._batch_count or self.screen is not self.hosted or self._notifications:
             for widget, rows in changed.items():
                 if rows:
-                    widget.refresh(*(Region(0, y, widget.size.width, 1) for y in rows))
+                    widget.refresh(*(Region(0, y, widget.outer_size.width, 1) for y in rows))
             return
         places = [(widget.region, widget, rows) for widget, rows in changed.items() if rows and widget.display]
         # A widget without a layout has no region yet, and is drawn when it gets one.
         drawn = [
             (at.x, at.y + y, widget.pieces(y), at.width)
             for at, widget, rows in places
-            if at.size == widget.size
+            if at.size == widget.outer_size
             for y in rows
         ]
         if drawn:

@@ -301,14 +301,26 @@ def time_line(
     `bursts` is a timeline with a value wherever the operators were profiled, and NaN elsewhere. `marks_s` are the
     times that the user marked, in s of session time. `rule` is the (character, style) of all other cells.
     """
+    span = axis.to_s - axis.from_s
+    known = ~np.isnan(bursts.middle)
+    known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # one tick if a second has several places
+    ticks = tuple(place * cells // len(bursts.middle) for place in np.flatnonzero(known).tolist())
+    inside = (second for second in marks_s if axis.from_s <= second < axis.to_s)
+    marked = tuple(int((second - axis.from_s) * cells // span) for second in inside)
+    return _time_line(axis, cells, ticks, marked, rule, characters)
+
+
+@lru_cache(maxsize=16)  # it changes when a column is full
+def _time_line(
+    axis: Axis, cells: int, ticks: Sequence[int], marked: Sequence[int], rule: tuple[str, str],
+    characters: CharacterSet,
+) -> Line:  # fmt: skip
+    """Return what `time_line` returns. `ticks` and `marked` are the cells of the ticks and of the user's marks."""
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s
     tick = "'" if characters.ascii_only else "\u2575" if characters.boxes else "\u2803"
-    known = ~np.isnan(bursts.middle)
-    known[np.arange(len(known)) % max(1, len(known) // span) > 0] = False  # one tick if a second has several places
-    for place in np.flatnonzero(known).tolist() if cells > 0 else ():
-        row[place * cells // len(bursts.middle)] = Span(tick, "dim")
-    marked = [int((second - axis.from_s) * cells // span) for second in marks_s if axis.from_s <= second < axis.to_s]
+    for place in ticks if cells > 0 else ():
+        row[place] = Span(tick, "dim")
     for place in marked if cells > 0 else ():
         row[place] = Span("m", "accent")
     for second in label_times(axis, cells):

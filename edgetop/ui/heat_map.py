@@ -27,6 +27,7 @@ from edgetop.ui.themes import HEAT_LEVELS, HEAT_LIMIT, HEAT_P50, HEAT_P99, HEAT_
 Codes = npt.NDArray[np.int8]  # what each half cell shows: 0 to HEAT_LEVELS for shares, or one of the HEAT_ codes above
 
 LEAST_SHARE_LOG = 2.5  # a share of 10^-2.5 and less has the first level; each level is a factor of about 3
+MOST_SPANS = 4_096  # pieces of rows that are kept
 LABEL_ROWS = 3  # one label for at least so many rows
 SHADES, ASCII_SHADES = " .░▒▓█", " .:=%#"
 MARKS = {HEAT_P50: "o", HEAT_P99: "^", HEAT_LIMIT: "-", HEAT_THROTTLED: "T", HEAT_SLOWED: "s"}
@@ -85,14 +86,18 @@ class HeatMap:
 
 
 class _Canvas:
-    """A map that remembers its last drawing: each column is computed once, and only changed rows are drawn again."""
+    """A map that remembers its last drawing: only changed columns are computed, and only changed rows drawn again."""
 
     def __init__(self, height: int, cells: int, characters: CharacterSet) -> None:
         self._characters = characters
         self._halves = 2 if characters.boxes and characters.has_colours else 1
-        self._levels: dict[tuple[int, LatencyAxis], tuple[HeatColumn, Codes]] = {}
+        self._axes: tuple[Axis, LatencyAxis] | None = None  # of the last drawing
+        self._columns: dict[int, HeatColumn] = {}  # of the last drawing, by place
+        self._known: dict[int, Codes] = {}  # what these columns show, from the bottom
+        self._base: Codes = np.zeros((0, 0), np.int8)  # the same as an array, without the deadline and the marks below
         self._codes: Codes = np.full((height * self._halves, cells), -1, np.int8)
         self._cursor: int | None = None
+        self._spans: dict[tuple[int, int], Span] = {}  # by what its cells show, and their number
         self._rows: list[Line] = [BLANK] * height
 
     def draw(self, of: HeatMap) -> list[Line]:
@@ -111,28 +116,51 @@ class _Canvas:
 
         The result has shape (rows, cells); its first row is the top of the map.
         """
-        rows = (of.height - 1) * self._halves
-        count = of.time.columns
-        painted = np.zeros((rows + self._halves, count), np.int8)  # from the bottom; the row above in each half
-        kept: dict[tuple[int, LatencyAxis], tuple[HeatColumn, Codes]] = {}
-        for column in of.columns:
-            place = (column.from_s - of.time.from_s) // of.time.column_s
-            if not 0 <= place < count:
-                continue
-            key = id(column), of.latency
-            kept[key] = known = self._levels.get(key) or (column, self._with_lines(column, of.latency, rows))
-            painted[:rows, place] = known[1][:rows]
-            painted[rows:, place] = known[1][rows]
-            if of.latency.row_of(column.p99_ns, rows) == rows:  # the share of longer latencies stays below the mark
-                painted[-1, place] = HEAT_P99
-        self._levels = kept
-        painted = painted[:, np.arange(of.cells) * count // of.cells]
+        rows, count = (of.height - 1) * self._halves, of.time.columns
+        self._update(of, rows, count)
+        painted = self._base[:, np.arange(of.cells) * count // of.cells]
         if of.deadline_ns is not None and of.latency.low_ns <= of.deadline_ns < of.latency.high_ns:
             row = painted[of.latency.row_of(of.deadline_ns, rows)]
             row[(np.arange(of.cells) // 2 % 2 == 0) & (row <= HEAT_LEVELS)] = HEAT_LIMIT
         painted[0, of.slowed] = HEAT_SLOWED
         painted[0, of.throttled] = HEAT_THROTTLED
         return painted[::-1]
+
+    def _update(self, of: HeatMap, rows: int, count: int) -> None:
+        """Bring the columns to the present data. Compute only those that are new, unless the latency axis changed.
+
+        `rows`: half rows below the row for latencies above the axis. `count`: columns of the time axis.
+        """
+        time, before = of.time, self._axes
+        self._axes = time, of.latency
+        kept: dict[HeatColumn, Codes] = {}
+        if before is None or before[1] != of.latency:
+            self._columns, self._known = {}, {}
+        elif before[0] != time:  # the columns moved
+            kept = {column: self._known[place] for place, column in self._columns.items()}
+            self._columns, self._known = {}, {}
+        if not self._columns:
+            self._base = np.zeros((rows + self._halves, count), np.int8)
+        from_s, width_s = time.from_s, time.column_s
+        columns = {(column.from_s - from_s) // width_s: column for column in of.columns}
+        gone = self._columns.keys() - columns.keys()
+        for place, column in columns.items():
+            if not 0 <= place < count or self._columns.get(place) is column:
+                continue
+            self._columns[place] = column
+            self._known[place] = codes = kept[column] if column in kept else self._column(column, of.latency, rows)
+            self._base[:, place] = codes
+        for place in gone:
+            del self._columns[place], self._known[place]
+            self._base[:, place] = 0
+
+    def _column(self, column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
+        """Return what a column shows in each half row from the bottom, and in the row for latencies above the axis."""
+        codes = self._with_lines(column, axis, rows)
+        codes = np.concatenate([codes, codes[rows:].repeat(self._halves - 1)])
+        if axis.row_of(column.p99_ns, rows) == rows:  # the share of longer latencies stays below the mark
+            codes[-1] = HEAT_P99
+        return codes
 
     @staticmethod
     def _with_lines(column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
@@ -148,9 +176,17 @@ class _Canvas:
         if cursor is not None and 0 <= cursor < len(both):
             both[cursor] += 1_024
         places = [0, *(np.flatnonzero(both[1:] != both[:-1]) + 1).tolist(), len(both)]
-        return tuple([self._span(int(both[begin]), end - begin) for begin, end in pairwise(places)])
+        shown, spans = both[places[:-1]].tolist(), self._spans
+        lengths = [end - begin for begin, end in pairwise(places)]
+        return tuple([spans.get(key) or self._span(*key) for key in zip(shown, lengths, strict=True)])
 
     def _span(self, both: int, cells: int) -> Span:
+        if len(self._spans) >= MOST_SPANS:
+            self._spans.clear()
+        self._spans[both, cells] = span = self._made_span(both, cells)
+        return span
+
+    def _made_span(self, both: int, cells: int) -> Span:
         upper, lower = both % 1_024 // 16, both % 16
         style = "focus" if both >= 1_024 else heat_style(upper, lower)
         if self._halves == 2:

@@ -21,7 +21,7 @@ from edgetop.ui.layout import TIMELINES, Place
 from edgetop.ui.panes.explanations import EXPLANATIONS
 from edgetop.ui.panes.pane import Area, Drawing, Item, Listing, rows_of
 from edgetop.ui.panes.sensor_series import time_rule
-from edgetop.ui.terminal_buffer import Pieces
+from edgetop.ui.terminal_buffer import Pieces, interned
 from edgetop.ui.text import BLANK, Line, Span, cells_of, fit, line, width, wrapped
 from edgetop.ui.themes import Theme
 from edgetop.wording.fault_words import fault_words
@@ -41,6 +41,7 @@ class LineWidget(Widget):
         self._lines: list[Line] = []
         self._lines_size = Size(0, 0)
         self._strips: dict[int, Strip] = {}
+        self._is_stale = False  # whether the data changed while the widget was hidden
         # Called with the name of a widget that failed and its error; returns the text to show. None: the screen fails.
         self.on_fault: Callable[[str, Exception], str] | None = None
 
@@ -62,10 +63,12 @@ class LineWidget(Widget):
     def update_lines(self) -> Sequence[int]:
         """Update the lines to the present data. Return the numbers of the rows that changed, from 0 at the top.
 
-        A hidden widget has no size, so nothing changes.
+        A hidden widget draws nothing. It does so when it is shown again.
         """
-        size = self.size  # a variable, because Textual computes it at each access
-        columns, rows = size
+        self._is_stale = not self.display
+        if self._is_stale:
+            return ()
+        columns, rows = size = self.outer_size  # without borders, `size` is the same, but takes 50 us to find
         drawn = self._drawn(columns, rows) if columns and rows else ()
         lines = [*drawn[:rows], *[fit(BLANK, columns)] * (rows - len(drawn))]
         if self._lines_size != size:
@@ -101,7 +104,7 @@ class LineWidget(Widget):
 
         Textual's own method also adds its styles and borders, which these widgets do not have.
         """
-        if self._lines_size != self.size:  # draw a new size at once, not at the next tick
+        if self._is_stale or self._lines_size != self.outer_size:  # draw a new size at once, not at the next tick
             self.update_lines()
         strips = [self.strip(y) for y in range(*crop.line_span)]
         is_whole = crop.x == 0 and crop.width == self._lines_size.width
@@ -123,7 +126,7 @@ class LineWidget(Widget):
         segments = [Segment(name, style) for name, style in self._theme.styles.items()]
         for line_filter in self.get_line_filters():
             segments = line_filter.apply(segments, self.background_colors[1])
-        return {name: style or Style.null() for name, style, _ in segments}
+        return {name: interned(style) or Style.null() for name, style, _ in segments}
 
 
 class BorderWidget(LineWidget):
@@ -187,6 +190,7 @@ class PaneWidget(LineWidget, can_focus=True):
         self.listing = Listing()
         self._cursor_s: float | None = None
         self.y_zoom = 0
+        self._titled: tuple[object, Line] = None, BLANK  # the upper line of the border, and from what it was made
         self._explains = False  # whether the pane shows its explanation in place of its body
 
     def use_listing(self, listing: Listing) -> None:
@@ -240,7 +244,7 @@ class PaneWidget(LineWidget, can_focus=True):
         first = places[place]
         last = first + len(self._items[first].lines) - 1
         top = min(self._offset, 0 if place == 0 else first)  # the first item shows the header of a table as well
-        self._offset = max(top, last - self._body_rows(self.size.height) + 1)
+        self._offset = max(top, last - self._body_rows(self.outer_size.height) + 1)
         self._chosen = keys[place]
         self.redraw()
 
@@ -287,7 +291,7 @@ class PaneWidget(LineWidget, can_focus=True):
             self._offset = min(self._offset, self._last_offset())
             body = [self._row(y, inside) for y in range(self._offset, min(self._offset + area.height, len(self._body)))]
             blank = [BLANK] * (area.height - len(body))
-            drawn = [fit(self._title(self._view, area), columns), *self._all_between_sides([*body, *blank], inside)]
+            drawn = [self._title(self._view, area), *self._all_between_sides([*body, *blank], inside)]
         if not place.is_last:
             return drawn
         frame, style = self._frame, self._frame_style
@@ -349,6 +353,18 @@ class PaneWidget(LineWidget, can_focus=True):
         return (Span(left, style), *fit(row, inside), Span(right, style))
 
     def _title(self, view: MonitorView, area: Area) -> Line:
+        """Return the upper line of the border, with the title. It is the same object while nothing in it changes."""
+        words, position = self.drawing.title(view, area), self._position(area.height)
+        key = words, position, area.width, self._frame, self._place, self.has_focus, self._explains, self.is_zoomed
+        if self._titled[0] != key:
+            self._titled = key, fit(self._made_title(words, position, area.width + 2), area.width + 2)
+        return self._titled[1]
+
+    def _made_title(self, words: str, position: str, columns: int) -> Line:
+        """Return the upper line of the border: the name of the pane, and at its right end `words` and `position`.
+
+        `columns` is the width of the pane.
+        """
         frame, style = self._frame, self._frame_style
         name = f"{self._key} {self.drawing.name}{' ' if self.drawing.unit else ''}{self.drawing.unit}"
         left = line(
@@ -356,14 +372,14 @@ class PaneWidget(LineWidget, can_focus=True):
             (f" {name} ", "focus" if self.has_focus else "title"),
         )
         back = "? keys   Esc back" if self._explains else "Esc back" if self.is_zoomed else ""
-        position = [text for text in (self._position(area.height), back) if text]
+        behind = [text for text in (position, back) if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
-        room = area.width + 2 - width(left) - 1
-        parts = re.split("(   |, )", self.drawing.title(view, area))  # parts and their separators
-        while len(parts) > 2 and cells_of("   ".join(("".join(parts), *position))) + 5 > room:
+        room = columns - width(left) - 1
+        parts = re.split("(   |, )", words)  # parts and their separators
+        while len(parts) > 2 and cells_of("   ".join(("".join(parts), *behind))) + 5 > room:
             parts = parts[:-2]  # omit the last part instead of cutting a word
-        words = "   ".join(text for text in ("".join(parts), *position) if text)
-        right = fit(line((f" {words} ", "dim")), min(cells_of(words) + 2, max(0, room - 3))) if words else BLANK
+        said = "   ".join(text for text in ("".join(parts), *behind) if text)
+        right = fit(line((f" {said} ", "dim")), min(cells_of(said) + 2, max(0, room - 3))) if said else BLANK
         rule = Span(frame.rule * max(0, room - width(right) - 1), style)
         return (*left, rule, *right, *line((frame.rule, style)), *end)
 
@@ -384,7 +400,7 @@ class PaneWidget(LineWidget, can_focus=True):
 
     def _last_offset(self) -> int:
         scrolls = self.drawing.scrolls or self._explains
-        return max(0, len(self._body) - self._body_rows(self.size.height)) if scrolls else 0
+        return max(0, len(self._body) - self._body_rows(self.outer_size.height)) if scrolls else 0
 
     def scroll_lines(self, by: int) -> None:
         offset = min(max(self._offset + by, 0), self._last_offset())
@@ -420,7 +436,7 @@ class PaneWidget(LineWidget, can_focus=True):
 
         Return None if the pane has no timeline there.
         """
-        cells = self.size.width - 2 - GUTTER
+        cells = self.outer_size.width - 2 - GUTTER
         place = x - 1 - GUTTER
         is_chart = self.drawing.name in TIMELINES and self._body and not self._explains and 0 <= place < cells
         return (place + 0.5) / cells if is_chart else None

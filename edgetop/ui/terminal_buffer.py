@@ -24,9 +24,17 @@ from textual.strip import Strip
 from edgetop.ui.text import PLAIN, cells_of
 
 Cell = tuple[str, Style | None]  # the second cell of a wide character has no text
+UNKNOWN: Cell = ("\0", None)  # a cell whose content is not known; it differs from everything that is drawn
 Pieces = Sequence[tuple[str, Style | None]]  # pieces of text, each in one style
 
+MOST_CODES = 1_024  # styles, and changes of style, whose escape sequences are kept
 MOVE_BYTES = 12  # cost of moving the cursor; unchanged cells between two changes are skipped only if they cost more
+
+
+@lru_cache(maxsize=MOST_CODES)
+def interned(style: Style | None) -> Style | None:
+    """Return the one object that stands for all styles equal to `style`. The buffer compares styles by identity."""
+    return style
 
 
 class TerminalBuffer:
@@ -34,7 +42,7 @@ class TerminalBuffer:
 
     def __init__(self) -> None:
         self._size = Size(0, 0)
-        self._rows: dict[int, list[Cell | None]] = {}
+        self._rows: dict[int, list[Cell]] = {}
         self._drawn: dict[int, dict[int, tuple[int, Pieces]]] = {}  # row -> column -> (end, pieces), without overlaps
 
     def forget(self) -> None:
@@ -60,7 +68,7 @@ class TerminalBuffer:
             cells = _cut(cells, max(0, self._size.width - x))
         row = self._rows.setdefault(y, [])
         end = x + len(cells)
-        row.extend(repeat(None, end - len(row)))
+        row.extend(repeat(UNKNOWN, end - len(row)))
         before, row[x:end] = row[x:end], cells
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
@@ -139,20 +147,22 @@ def _pieces(text: str) -> list[tuple[str, int]]:
     return pieces if is_each_its_own else [(text, width)]
 
 
-def _parts(before: list[Cell | None], now: list[Cell]) -> list[tuple[int, int]]:
-    if before == now:
-        return []
+def _parts(before: list[Cell], now: list[Cell]) -> list[tuple[int, int]]:
     parts: list[tuple[int, int]] = []
-    for place in [place for place, (old, new) in enumerate(zip(before, now, strict=True)) if old != new]:
-        begin, until = _whole(now, place)
-        end = parts[-1][1] if parts else -MOVE_BYTES - 1  # a cell without text belongs to the wide character before it
-        if begin - end <= MOVE_BYTES and len("".join([text for text, _ in now[end:begin]]).encode()) <= MOVE_BYTES:
-            parts[-1] = (
-                parts[-1][0],
-                max(until, end),
-            )  # sending the cells between is not more expensive than skipping them
+    count, end = len(now), -MOVE_BYTES - 1
+    # Styles are compared by identity, since Rich takes a microsecond to compare two that differ.
+    pairs = enumerate(zip(before, now, strict=True))
+    differing = [i for i, ((old, was), (new, of)) in pairs if old != new or was is not of]
+    for place in differing:
+        is_single = now[place][0] and (place + 1 == count or now[place + 1][0])
+        begin, until = (place, place + 1) if is_single else _whole(now, place)
+        if begin <= end:
+            parts[-1] = parts[-1][0], max(until, end)
+        elif begin - end <= MOVE_BYTES and len("".join([text for text, _ in now[end:begin]]).encode()) <= MOVE_BYTES:
+            parts[-1] = parts[-1][0], until  # sending the cells between is not more expensive than skipping them
         else:
             parts.append((begin, until))
+        end = parts[-1][1]
     return parts
 
 
@@ -208,7 +218,7 @@ def _rows_of_chops(update: ChopsUpdate) -> Iterator[Row]:
 
 
 def _row(x: int, y: int, strip: Strip) -> Row:
-    return x, y, [(text, style) for text, style, _ in strip], strip.cell_length
+    return x, y, [(text, interned(style)) for text, style, _ in strip], strip.cell_length
 
 
 def written(parts: Iterable[Part], console: Console) -> str:
@@ -218,15 +228,16 @@ def written(parts: Iterable[Part], console: Console) -> str:
     """
     sent: list[str] = []
     colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # the same default as Textual's strips
-    in_force, style = _PLAIN_CODES, None
+    in_force, style, is_blank = _PLAIN_CODES, None, False  # `style`: of the last cell, whose codes are in force
     for x, y, cells in parts:
         sent.append(f"\x1b[{y + 1};{x + 1}H")
         for text, of in cells:
-            if of is not style:
-                style, codes = of, _codes(of, colours) if of else _PLAIN_CODES
+            if of is not style or (is_blank and text != " "):
+                codes, style, is_blank = _codes(of, colours), of, False
                 if text == " " and not (codes.attributes or in_force.attributes):  # a blank shows no foreground
-                    style, codes = None, codes._replace(foreground=in_force.foreground)
-                if codes != in_force:
+                    is_blank = codes.foreground != in_force.foreground
+                    codes = _Codes("", in_force.foreground, codes.background) if is_blank else codes
+                if codes is not in_force and codes != in_force:
                     sent.append(_change(in_force, codes))
                     in_force = codes
             sent.append(text)
@@ -244,8 +255,24 @@ class _Codes(NamedTuple):
 _PLAIN_CODES = _Codes("", "", "")
 
 
-@lru_cache(maxsize=1_024)
-def _codes(style: Style, colours: ColorSystem) -> _Codes:
+def _codes(style: Style | None, colours: ColorSystem) -> _Codes:
+    """Return the codes of a style. They are looked up by identity, since Rich takes a microsecond to hash a style."""
+    if style is None:
+        return _PLAIN_CODES
+    known = _known_codes.get((id(style), colours))
+    if known is not None:
+        return known[1]
+    if len(_known_codes) >= MOST_CODES:
+        _known_codes.clear()
+    codes = _made_codes(style, colours)
+    _known_codes[id(style), colours] = style, codes
+    return codes
+
+
+_known_codes: dict[tuple[int, ColorSystem], tuple[Style, _Codes]] = {}  # holds each style, so that its id stays its own
+
+
+def _made_codes(style: Style, colours: ColorSystem) -> _Codes:
     ends = [
         ";".join(colour.downgrade(colours).get_ansi_codes(foreground=is_foreground)) if colour else ""
         for colour, is_foreground in ((style.color, True), (style.bgcolor, False))
@@ -253,6 +280,7 @@ def _codes(style: Style, colours: ColorSystem) -> _Codes:
     return _Codes(Strip.render_ansi(style.without_color, colours), *ends)
 
 
+@lru_cache(maxsize=MOST_CODES)
 def _change(before: _Codes, now: _Codes) -> str:
     if now == _PLAIN_CODES:
         return _RESET

@@ -66,7 +66,8 @@ def items(view: MonitorView, area: Area) -> list[Item]:
         return [Item(wrapped(area.clean(_why_none(view)), area.width, "dim"))]
     columns, listed = _columns(area), _listed(view, area)
     largest = max(operator.share for operator in operators)
-    head, *rows = table(columns, [_cells(operator, largest, view, area) for operator in listed], area.width)
+    cells = [_cells(operator, largest, view, area, columns[-1].cells) for operator in listed]
+    head, *rows = table(columns, cells, area.width)
     place = {id(operator): place for place, operator in enumerate(operators)}
     return [
         Item(_state(view, area) if area.height >= STATE_ROWS else _doubts(view.operators, area)),
@@ -109,13 +110,14 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
     These include the columns that are left out of a narrow table.
     """
     wide = area.resized(width=10 * WORK_FROM_CELLS)
-    titles = [column.title for column in _columns(wide)]
+    columns = _columns(wide)
+    titles = [column.title for column in columns]
     interval = f"{'95 %':<8} {formatting.interval_text(operator.share_ci95)}"
     energy = operator_energy_words(view.operator_energies, operator.position)
     drawn = [f"{'energy':<8} {energy}"] if energy else []
     counted = operator_counter_words(_events(operator, view))
     drawn += [f"{'counted':<8} {counted}"] if counted else []
-    return [interval, *titled(titles, _cells(operator, 1.0, view, wide)), *drawn]
+    return [interval, *titled(titles, _cells(operator, 1.0, view, wide, columns[-1].cells)), *drawn]
 
 
 def _events(operator: OperatorView, view: MonitorView) -> OperatorEvents | None:
@@ -215,7 +217,8 @@ def _columns(area: Area) -> list[Column]:
     return [*columns, _the_rest("name", columns, area)]
 
 
-def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area) -> list[Piece]:
+def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area, name_cells: int) -> list[Piece]:
+    """Return the cells of an operator's row. `largest` is the largest share, and `name_cells` the room of the name."""
     p50_ns, is_narrow = _p50_ns(view), area.width < PROVIDER_FROM_CELLS
     ns = None if p50_ns is None else scaled_ns(operator, p50_ns)
     time = or_unknown(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")
@@ -230,7 +233,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
         time,
         (change, moved),
     ]
-    name = area.clean(cut_middle(full_name(operator), _columns(area)[-1].cells))  # as `edgetop ops` shows it
+    name = area.clean(cut_middle(full_name(operator), name_cells))  # as `edgetop ops` shows it
     if is_narrow:
         return [*cells, name]
     cells.append(area.clean(operator.provider))
