@@ -66,6 +66,10 @@ class Blocks:
         while (int(second.max()) >> self._doublings) - self._first >= MOST_BLOCKS:
             self._join()
         place = (second >> self._doublings) - self._first
+        if len(place) == 1:  # as in most refreshes of a screen
+            self._sums[place[0]] += values[0]
+            self._used = max(self._used, int(place[0]) + 1)
+            return
         # numpy takes three times as long to add all columns at once.
         for column, added in zip(self._sums.T, values.T, strict=True):
             np.add.at(column, place, added)

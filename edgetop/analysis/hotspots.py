@@ -19,6 +19,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.engine_events import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
 from edgetop.session.events import Event
+from edgetop.session.median import median
 from edgetop.session.operators import (
     BASELINE_BURSTS,
     LEAST_BURSTS,
@@ -270,7 +271,7 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
     runs = sum(info.runs for _, info in recent)
-    now_ns = float(np.median([info.run_ns for _, info in recent])) if recent else 0.0
+    now_ns = float(median([info.run_ns for _, info in recent])) if recent else 0.0
     for burst, info in before:
         if runs >= LEAST_RUNS:
             break

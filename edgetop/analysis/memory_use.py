@@ -22,6 +22,7 @@ from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.engine_events import EngineMemory
 from edgetop.session.events import Event
+from edgetop.session.median import median
 from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
@@ -228,11 +229,12 @@ class MemoryGrowth:
         if batch.manifest is not None:
             self._places = {i: info.id for i, info in enumerate(batch.manifest.sensors) if info.id in self._held}
         self._phases.fold(batch.events)
+        readings = of_sensors(batch.readings, self._places)
         for place, name in self._places.items():
-            past = batch.aggregates[batch.aggregates["sensor"] == place]
+            past = batch.aggregates[batch.aggregates["sensor"] == place] if len(batch.aggregates) else batch.aggregates
             if len(past):  # an aggregate is no longer than a block of as long a session
                 self._add(name, middles_ns(past), past["mean"], past["count"])
-            rows = of_sensors(batch.readings, (place,))
+            rows = readings[readings["sensor"] == place]
             if len(rows):
                 self._add(name, rows["t_ns"], rows["value"], np.ones(len(rows), np.int64))
 
@@ -296,7 +298,7 @@ def _is_leak(slope: Slope, t_h: Floats, mib: Floats) -> bool:
     early, late = slope_between(t_h[:middle], mib[:middle]), slope_between(t_h[middle:], mib[middle:])
     if late <= LEAK_MIB_PER_H or late < LEVELLED_OFF * early:
         return False
-    levels = np.array([np.median(part) for part in np.array_split(mib, PARTS)])
+    levels = np.array([median(part) for part in np.array_split(mib, PARTS)])
     even = float(levels[-1] - levels[0]) / (PARTS - 1)
     return int(np.count_nonzero(np.diff(levels) > RISES * even)) >= RISING_PARTS
 
@@ -308,7 +310,7 @@ def slope_between(t: Floats, y: Floats) -> float:
     1968.
     """
     i, j = np.triu_indices(len(t), 1)
-    return float(np.median((y[j] - y[i]) / (t[j] - t[i])))
+    return float(median((y[j] - y[i]) / (t[j] - t[i])))
 
 
 def robust_slope(t: Floats, y: Floats) -> Slope:

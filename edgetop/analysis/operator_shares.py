@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.blocks import LEAST_FREEDOM, T_975
 from edgetop.frozen import frozen
+from edgetop.session.median import median
 from edgetop.session.operators import LEAST_AVERAGED, LEAST_BURSTS, LEAST_RUNS, Burst, Operator, OperatorInfo
 
 MAX_OPERATORS = 20_000  # Most operators that are told apart: a runtime may invent any number of names.
@@ -132,7 +133,7 @@ class Tally:
     @property
     def run_ns(self) -> float | None:
         """Return the median time of a whole instrumented inference in ns, or None before the first profiling round."""
-        return float(np.median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
+        return float(median([run_ns / bursts for bursts, _, run_ns, _ in self._groups])) if self._groups else None
 
     def _times(self) -> Floats:
         """Return the time in ns of each operator (column) in one inference, for each group of rounds (row)."""
@@ -146,7 +147,7 @@ class Tally:
         """
         if not self._groups:
             return {}
-        return dict(zip(self._places, np.median(self._times(), axis=0).tolist(), strict=True))
+        return dict(zip(self._places, median(self._times(), axis=0).tolist(), strict=True))
 
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
         """Return the figures of all operators, in the order in which they run.
@@ -158,7 +159,7 @@ class Tally:
             return ()
         times = self._times()
         shares = times / np.maximum(times.sum(axis=1, keepdims=True), 1.0)
-        middle = np.median(shares, axis=0)
+        middle = median(shares, axis=0)
         whole = float(middle.sum()) or 1.0
         halves = half_widths(shares)
         now, then = self.means_ns(), baseline.means_ns() if baseline else {}
@@ -211,7 +212,7 @@ def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
     halves = half_widths(ratios.reshape(-1, 1))
     if halves is None:
         return None
-    ratio, half = float(np.median(ratios)), float(halves[0])
+    ratio, half = float(median(ratios)), float(halves[0])
     return None if half > OVERHEAD_KNOWN * ratio or ratio + half < 1 else ratio
 
 

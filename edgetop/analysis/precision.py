@@ -115,8 +115,9 @@ class Precision:
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.
-            joined = np.add.reduceat(self._held, np.unique(np.concatenate([[0], pairs])), axis=0)
-            self._held[: len(joined)], self._held[len(joined) :] = joined, 0
+            held = self._held[:, self._lowest : self._highest + 1]  # the rest is empty, and takes no memory untouched
+            joined = np.add.reduceat(held, np.unique(np.concatenate([[0], pairs])), axis=0)
+            held[: len(joined)], held[len(joined) :] = joined, 0
             first, self._doublings = first >> 1, self._doublings + 1
         self._first = first
         return first

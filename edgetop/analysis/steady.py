@@ -12,6 +12,7 @@ from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, OF_MEDIANS, known_latencies, levels
 from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
 from edgetop.frozen import frozen
+from edgetop.session.median import median
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
 
 LENGTHS_S = (600, 300, 120, 60, 30)
@@ -76,10 +77,10 @@ def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
 def _is_steady(level: npt.NDArray[np.int64]) -> bool:
     if len(level) < BLOCKS:
         return False
-    scatter = 1.4826 * float(np.median(np.abs(np.diff(level)))) / np.sqrt(2)
+    scatter = 1.4826 * float(median(np.abs(np.diff(level)))) / np.sqrt(2)
     tolerance: float = max(TOLERANCE, TOLERANCE_ERRORS * OF_MEDIANS * scatter / np.sqrt(len(level) / BLOCKS))
-    middles = [float(np.median(block)) for block in np.array_split(level, BLOCKS)]
-    return max(middles) - min(middles) <= 2 * tolerance and abs(middles[-1] - float(np.median(level))) <= tolerance
+    middles = [float(median(block)) for block in np.array_split(level, BLOCKS)]
+    return max(middles) - min(middles) <= 2 * tolerance and abs(middles[-1] - float(median(level))) <= tolerance
 
 
 def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
@@ -111,7 +112,7 @@ def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> floa
     """
     wanted, sorted_at_once, sample = quantile * float(weights.sum()), 1_000, 64
     while len(values) > sorted_at_once:
-        pivot = np.median(values[:: len(values) // sample + 1])
+        pivot = median(values[:: len(values) // sample + 1])
         is_low = values <= pivot
         low = float(weights[is_low].sum())
         if is_low.all():  # many values are equal to the pivot, the greatest one

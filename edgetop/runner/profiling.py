@@ -24,6 +24,7 @@ from edgetop.engines.engine_protocol import (
     StageMemory,
 )
 from edgetop.errors import EngineDiedError, InputError
+from edgetop.session.median import median
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, plain_ns
 from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
 
@@ -94,15 +95,15 @@ class Profiled:
         """
         in_bursts = [burst.plain_ns for burst in self.bursts if burst.plain_ns is not None]
         if in_bursts:
-            return float(np.median(in_bursts))
+            return float(median(in_bursts))
         records = join([NO_INFERENCES, *self.records])
-        return float(np.median(records["latency_ns"].astype(np.int64))) if len(records) else None
+        return float(median(records["latency_ns"].astype(np.int64))) if len(records) else None
 
     @property
     def run_ns(self) -> float | None:
         """Return the median time in ns of the inferences with timed operators, or None if there are none."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
-        return float(np.median(every)) if every else None
+        return float(median(every)) if every else None
 
     @property
     def crossing_ns(self) -> float | None:
@@ -111,7 +112,7 @@ class Profiled:
         The result is the median over the bursts (groups of timed inferences) to use.
         """
         times = [burst.crossing_ns for burst in self.bursts if burst.crossing_ns is not None]
-        return float(np.median(times)) if times else None
+        return float(median(times)) if times else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
         """Return the median latency in ns of the plain inferences just before `burst`, a group of timed inferences.

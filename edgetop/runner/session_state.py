@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-import numpy as np
-
 from edgetop import formatting
 from edgetop.engines.child.literals import input_words, is_made_up, source_for
 from edgetop.engines.engine_protocol import (
@@ -57,6 +55,7 @@ from edgetop.session.manifest import (
     WatchedStream,
     lost_in_all,
 )
+from edgetop.session.median import median
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, counts_text, plain_ns
 from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
 
@@ -401,7 +400,7 @@ class SessionState:
             burst=number,
             duration_ns=message.duration_ns,
             runs=len(message.run_ns),
-            run_ns=int(np.median(message.run_ns)),
+            run_ns=int(median(message.run_ns)),
             plain_ns=plain,
             left_out_runs=len(message.left_out_ns),
             disturbed_runs=len(message.run_ns) if message.disturbed else 0,

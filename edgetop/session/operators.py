@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.frozen import frozen
+from edgetop.session.median import median
 from edgetop.session.records import Inferences
 
 Numbers = npt.NDArray[np.int64]
@@ -169,7 +170,7 @@ def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
     LEAST_NEIGHBOURS inferences.
     """
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
-    return int(np.median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
+    return int(median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
 
 
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:

@@ -85,7 +85,7 @@ class HeatMap:
         return labels
 
 
-class _Canvas:
+class Canvas:
     """A map that remembers its last drawing: only changed columns are computed, and only changed rows drawn again."""
 
     def __init__(self, height: int, cells: int, characters: CharacterSet) -> None:
@@ -204,5 +204,5 @@ _TEXT_STYLES = {
 
 
 @lru_cache(maxsize=8)
-def _canvas(height: int, cells: int, characters: CharacterSet) -> _Canvas:
-    return _Canvas(height, cells, characters)
+def _canvas(height: int, cells: int, characters: CharacterSet) -> Canvas:
+    return Canvas(height, cells, characters)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.terminal import Terminal
+from tests.support.terminal import FRAME_END, Terminal
 from tests.support.waiting import scaled
 
 MIB = 1024 * 1024
@@ -19,6 +19,7 @@ class Cost:
     cpu_s: float
     rss_mib: float  # at its end; of its helpers, what they do not share with it
     sent_bytes: int
+    largest_bytes: int  # of one refresh
 
     @property
     def cpu_percent(self) -> float:
@@ -50,7 +51,9 @@ def cost_of(terminal: Terminal, seconds: float) -> Cost:
     sent, begin, before = len(terminal.output), time.monotonic(), sum(map(cpu_s, processes))
     terminal.read_for(seconds)
     took = time.monotonic() - begin
-    return Cost(took, sum(map(cpu_s, processes)) - before, _held_mib(processes), len(terminal.output) - sent)
+    output = terminal.output[sent:]
+    largest = max(map(len, output.split(FRAME_END)))
+    return Cost(took, sum(map(cpu_s, processes)) - before, _held_mib(processes), len(output), largest)
 
 
 def _held_mib(processes: list[psutil.Process]) -> float:

@@ -12,7 +12,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS
 from edgetop.ui.characters import CharacterSet
 from edgetop.ui.charts import GUTTER, Bools
-from edgetop.ui.heat_map import HeatMap, levels_of
+from edgetop.ui.heat_map import Canvas, HeatMap, levels_of
 from edgetop.ui.text import Line
 from edgetop.ui.themes import HEAT_LEVELS
 from tests.support.screens import plain
@@ -124,6 +124,22 @@ def test_only_the_newest_column_changes_while_time_goes_on() -> None:
     after = rows(map_of(all_columns, ASCII).lines())
     assert [row[:49] for row in before] == [row[:49] for row in after]
     assert before != after
+
+
+@pytest.mark.parametrize("characters", [HALVES, ASCII])
+def test_a_map_that_moved_is_the_one_that_is_drawn_anew(characters: CharacterSet) -> None:
+    """The time moves, columns come and go, the axis and its zoom change: each drawing follows the one before."""
+    calm, slower = columns_of(10.0), columns_of(np.where(np.arange(100) < 60, 10.0, 14.0))
+    states = [
+        (Axis(0, 100, 2), calm[:20], 0), (Axis(0, 100, 2), calm[:21], 0), (Axis(2, 102, 2), calm[1:22], 0),
+        (Axis(2, 102, 2), slower[1:40], 0), (Axis(2, 102, 2), slower[1:40], 2), (Axis(2, 102, 2), slower[5:30], 2),
+        (Axis(20, 120, 2), slower[5:], 0), (Axis(0, 200, 4), slower[5:7], 0),
+    ]  # fmt: skip
+    nowhere, follower = np.zeros(50, np.bool_), Canvas(10, 50, characters)
+    for time, columns, zoom in states:
+        axis = choose_latency_axis(columns, None, zoom)
+        of = HeatMap(time, columns, axis, 12_000_000, 50, 10, characters, nowhere, nowhere)
+        assert follower.draw(of) == Canvas(10, 50, characters).draw(of)
 
 
 def test_where_there_is_no_room_there_is_no_map() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from edgetop.analysis.tracks import Bools, ReadingBlocks, Tracks, hold_last
 from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo
+from edgetop.session.median import median
 
 # Time that gives the present usual load. Choice. Larger: a change is seen late; smaller: a blip is usual.
 RECENT_S = 16
@@ -132,8 +133,8 @@ class History:
         """
         mean = hold_last(blocks.mean[self._drives])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
-        usual = np.median(recent, axis=1)  # NaN if it was not read throughout: no value differs from that
-        scatter = 1.4826 * np.median(np.abs(recent - usual[:, None]), axis=1)
+        usual = median(recent, axis=1)  # NaN if it was not read throughout: no value differs from that
+        scatter = 1.4826 * median(np.abs(recent - usual[:, None]), axis=1)
         usual[self._is_stepped], scatter[self._is_stepped] = mean[self._is_stepped, -1], 0.0
         allowed = np.maximum(np.maximum(self._share * np.abs(usual), self._least), SCATTERS * scatter)
         off = np.abs(mean - usual[:, None]) > allowed[:, None]

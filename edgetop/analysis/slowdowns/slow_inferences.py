@@ -29,6 +29,7 @@ from edgetop.frozen import frozen
 from edgetop.session.engine_events import GarbageCollected, ProfileBurst
 from edgetop.session.engine_events import SlowInference as Counted
 from edgetop.session.event_kinds import SensorSlow
+from edgetop.session.median import median
 from edgetop.session.seconds import NS
 
 KEPT = 40  # slowest of the session
@@ -291,7 +292,7 @@ def _is_of_quota(
 def _usual(values: Floats) -> float | None:
     """Return the median of the known values, or None if fewer than LEAST_BEFORE_S are known. NaN means unknown."""
     known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) >= LEAST_BEFORE_S else None
+    return float(median(known)) if len(known) >= LEAST_BEFORE_S else None
 
 
 def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Floats], int]:
