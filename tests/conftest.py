@@ -96,7 +96,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if collection_path.name == "benchmarks":
         return True if wanted in ("not slow", "thorough") or "not benchmark" in wanted else None
     if wanted == "thorough" and collection_path.match("test_*.py"):
-        return None if "mark.thorough" in collection_path.read_text(encoding="utf-8") else True
+        return None if "thorough" in collection_path.read_text(encoding="utf-8") else True
     return None
 
 

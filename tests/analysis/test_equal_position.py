@@ -18,6 +18,7 @@ from edgetop.session.seconds import NS, TOKEN_SECOND, TokenSeconds
 from edgetop.session.token_aggregator import TokenAggregator
 from tests.support.sessions import folded, make_inferences, make_manifest, phase_event, seconds_of
 from tests.support.slow_sessions import readings_of, sensor
+from tests.support.thorough import mostly_thorough
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ MODELS = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", mostly_thorough(range(3), 0))
 @pytest.mark.parametrize("model", MODELS)
 def test_a_context_that_grows_is_no_slowdown(model, seed):
     assert slowdowns_of(session(model, 150, seed=seed)) == ()

@@ -18,6 +18,7 @@ from edgetop.session.batch import Batch
 from edgetop.wording.report_document import report_document
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, paced, powered
 from tests.support.sessions import differences
+from tests.support.thorough import mostly_thorough
 
 # The parts of a report that are made of each fold, and cannot be without it.
 PRINCIPAL: dict[str, set[str]] = {
@@ -55,6 +56,7 @@ PRINCIPAL: dict[str, set[str]] = {
 }
 # Without those that are only asked, or not fed here.
 FED = [name for name in FOLDS if name not in ("burst_hints", "positions", "prefill", "responses", "token_energy")]
+CASES = mostly_thorough(FED, "latency", "slowdowns", "power", "events", "forecast", "memory_stages", "tracks")
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}
 
 
@@ -135,7 +137,7 @@ def test_every_fold_is_behind_a_guard(batches: list[Batch]) -> None:
 
 
 @pytest.mark.parametrize("feeding", [True, False], ids=["fed", "asked"])
-@pytest.mark.parametrize("name", FED)
+@pytest.mark.parametrize("name", CASES)
 def test_a_fault_costs_what_is_made_of_the_fold(
     name: str, feeding: bool, batches: list[Batch], sound: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +171,7 @@ def test_a_fault_in_response_times_costs_the_figures_of_the_stream(monkeypatch: 
     assert set(document["unavailable"]) == {"latency", "streams"}
 
 
-@pytest.mark.parametrize("name", FED)
+@pytest.mark.parametrize("name", CASES)
 def test_words_metrics_and_views_stand(name: str, batches: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
     break_fold(monkeypatch, name, feeding=True)
     analysis = folded(batches)

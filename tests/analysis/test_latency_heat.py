@@ -67,6 +67,7 @@ def test_a_replay_that_adds_up_older_histograms_gives_the_same_columns(count: in
         assert described(folded(whole).heat(axis)) == described(folded(replayed).heat(axis))
 
 
+@pytest.mark.thorough
 def test_a_long_session_is_shown_whole_in_bins_of_bounded_number() -> None:
     count = 40_000
     latency = folded(seconds(count, rate=1))

@@ -12,6 +12,7 @@ from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, Seconds, concatenate
 from tests.support.scripted_engine import inferences
 from tests.support.sessions import back_to_back
+from tests.support.thorough import mostly_thorough
 
 MOST = 601
 
@@ -49,7 +50,7 @@ def test_ten_minutes_of_histograms_take_little(seconds: Seconds) -> None:
     assert len(pickle.dumps(latest)) - 2 * latest.rows().nbytes < histograms / 2
 
 
-@pytest.mark.parametrize("step", [1, 50, 300, 600, 5_000])
+@pytest.mark.parametrize("step", mostly_thorough([1, 50, 300, 600, 5_000], 300))
 def test_it_holds_few_times_what_it_must_however_long_batches_are(seconds: Seconds, step: int) -> None:
     latest, day = LatestSeconds(MOST), concatenate([seconds] * 7)
     for begin in range(0, len(day), step):
@@ -58,7 +59,7 @@ def test_it_holds_few_times_what_it_must_however_long_batches_are(seconds: Secon
     assert len(latest.rows()) >= MOST
 
 
-@pytest.mark.parametrize("rate", [1_000, 4_000, 20_000])
+@pytest.mark.parametrize("rate", mostly_thorough([1_000, 4_000, 20_000], 20_000))
 def test_a_steady_rate_takes_no_new_memory(rate):
     """New memory fills up slowly: it would look like a leak."""
     latest, one = LatestInferences(), back_to_back(0, np.full(rate, NS // rate, np.int64))

@@ -9,6 +9,7 @@ import pytest
 from edgetop.analysis.trace_alignment import Alignment, TraceOverview, Window, align
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
 from tests.support.power_traces import Traced
+from tests.support.thorough import mostly_thorough
 
 BACK_TO_BACK = Traced(1)
 PACED = Traced(2, period=0.02)
@@ -43,7 +44,7 @@ def cut(session: Traced, alignment: Alignment | None = None, shares: tuple[float
     return found.view(shares)
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", mostly_thorough(SESSIONS, next(iter(SESSIONS))))
 def test_a_trace_is_aligned_by_the_pattern_of_inferences(name: str) -> None:
     session = replace(SESSIONS[name])
     found = alignment_of(name)

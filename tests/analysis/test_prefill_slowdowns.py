@@ -10,6 +10,7 @@ from edgetop.session.sized_calls import PREFILL, sensors_of
 from tests.analysis.test_equal_position import Model, session
 from tests.support.sessions import folded, make_manifest
 from tests.support.slow_sessions import readings_of, sensor
+from tests.support.thorough import mostly_thorough
 
 NS = 1_000_000_000
 
@@ -48,7 +49,7 @@ LENGTHS = {
 }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_thorough(range(4), 0))
 @pytest.mark.parametrize("length", LENGTHS)
 def test_a_mix_of_lengths_is_no_slowdown(length, seed):
     batch = with_prompts(session(Model(most=40), 160, seed=seed), prompts(160, LENGTHS[length], seed=seed))

@@ -64,6 +64,7 @@ def test_a_short_one_at_the_very_end_is_recorded_as_well() -> None:
     assert [event.kind for event in recorded(batch, range(60))] == ["throttle-begin"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -173,7 +174,12 @@ _LIKE_OTHERS = {
 }
 
 
-@pytest.mark.parametrize("case", sorted(set(CASES) - _LIKE_OTHERS))
+# One of each kind: a model, an engine, its interpreter, an output, a combination, a gate, and what the board has not.
+_KINDS = ("missing file", "unknown engine", "interpreter that is none", "output that exists", "a delay under a rate",
+          "misses of no deadline", "a bus that is not there", "unknown theme")  # fmt: skip
+
+
+@pytest.mark.parametrize("case", mostly_thorough(sorted(set(CASES) - _LIKE_OTHERS), *_KINDS))
 def test_bad_input_is_told_before_a_screen_is_missed(case, folder):
     arguments, said = CASES[case]
     done = edgetop("run", *arguments, "--runs", "3", home=folder)

@@ -117,6 +117,7 @@ def test_what_cannot_be_bundled_is_said_in_a_line(home: Path) -> None:
     assert edgetop("bundle", "one", "-o", "b.zip", "--force", home=home).returncode == 0
 
 
+@pytest.mark.thorough
 def test_a_killed_session_is_bundled(tmp_path: Path) -> None:
     shutil.copytree(Path(__file__).parents[1] / "recordings/v1/killed.edgetop", tmp_path / "killed.edgetop")
     done = edgetop("bundle", "killed", home=tmp_path)

@@ -88,7 +88,11 @@ def test_ceilings_are_measured_told_and_kept(tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(["--sysroot", str(ORIN)], "--sysroot"), (["--engine", "frob"], "frob"), (["--provider", "Frob"], "Frob")],
+    [
+        (["--sysroot", str(ORIN)], "--sysroot"),
+        pytest.param(["--engine", "frob"], "frob", marks=pytest.mark.thorough),
+        (["--provider", "Frob"], "Frob"),
+    ],
 )
 def test_ceilings_of_what_is_not_here_are_one_line(options, said, tmp_path):
     done = edgetop("doctor", "--roofline", *options, home=tmp_path)

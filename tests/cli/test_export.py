@@ -14,6 +14,7 @@ from edgetop.recording.recorder import Recorder
 from edgetop.session.seconds import NS
 from tests.support.commands import edgetop, environment
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, with_phases
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +116,7 @@ def test_a_session_is_not_exported_onto_itself(home):
     assert (home / "s.edgetop/session.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", mostly_thorough(FORMS, "csv", "session"))
 def test_a_full_disk_is_one_line_and_leaves_nothing(form, home):
     done = subprocess.run(
         [sys.executable, "-m", "edgetop", "export", "s", "--to", form],

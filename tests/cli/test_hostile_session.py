@@ -22,6 +22,7 @@ from tests.support.clocks import ManualClock
 from tests.support.damage import ODD, run_here
 from tests.support.recordings import back_to_back, content, left_by_a_dead_writer, with_phases
 from tests.support.recordings import session as session_of
+from tests.support.thorough import mostly_thorough
 
 GOLDEN = Path(__file__).parents[1] / "recordings/v1/finished.edgetop"
 PATHS = ("..", "../../user/precious", "/", "{user}/precious", "{user}/new", "a/../../b", "-rf", "--force", "", ".",
@@ -145,9 +146,7 @@ NAMES = ("session.json", "session.json.lock", "seconds.parquet", "inferences.par
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "kind", ["pipe", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in KINDS if kind != "pipe")]
-)
+@pytest.mark.parametrize("kind", mostly_thorough(KINDS, "pipe"))
 def test_no_file_of_another_kind_is_waited_for_or_followed(
     session: Path, tmp_path: Path, user: Path, kind: str
 ) -> None:

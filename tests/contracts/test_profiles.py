@@ -4,10 +4,9 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -108,6 +107,8 @@ ALL = [
     ),
 ]
 WAYS = {way.name: way for way in ALL if not way.python or find_interpreter(way.python)}
+# Ways that are so similar to another one that only the thorough tests profile with them.
+SIMILAR = ("onnxruntime-thread", "onnxruntime-1.24.*", "onnxruntime-1.19.*", "tflite-runtime-attached")
 LADDERS = {"onnx": onnx_models.onnx_ladder, "tflite": tflite_models.tflite_ladder}
 MAKES_AN_ENVIRONMENT = pytest.mark.timeout(600)
 
@@ -175,17 +176,30 @@ def resident_mib(engine: Engine) -> float:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
+class ProfiledOnce(dict[str, Profiled]):
+    """A session of each way, made when the first test asks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __missing__(self, name: str) -> Profiled:
+        self[name] = profiled(WAYS[name], self._folder)
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def all_profiled(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Profiled]:
-    """Two at once: of two engines one mostly waits for its helper."""
-    folder = tmp_path_factory.mktemp("ladders")
-    apart = [way for way in WAYS.values() if not way.in_thread]
-    with ThreadPoolExecutor(2) as pool:
-        found = dict(zip([way.name for way in apart], pool.map(partial(profiled, folder=folder), apart), strict=True))
-    return found | {name: profiled(way, folder) for name, way in WAYS.items() if way.in_thread}
+    return ProfiledOnce(tmp_path_factory.mktemp("ladders"))
 
 
-@pytest.fixture(params=[pytest.param(name, marks=MAKES_AN_ENVIRONMENT) for name in WAYS])
+def ways(beginning: str = "") -> list[Any]:
+    """The ways whose names begin so, as parameters."""
+    named = [name for name in WAYS if name.startswith(beginning)]
+    marks = {name: [MAKES_AN_ENVIRONMENT, *([pytest.mark.thorough] if name in SIMILAR else [])] for name in named}
+    return [pytest.param(name, marks=marks[name]) for name in named]
+
+
+@pytest.fixture(params=ways())
 def session(request: pytest.FixtureRequest, all_profiled: Mapping[str, Profiled]) -> Profiled:
     return all_profiled[request.param]
 
@@ -272,15 +286,13 @@ def agree(all_profiled: Mapping[str, Profiled], tmp_path: Path) -> Callable[...,
     return agree
 
 
-@MAKES_AN_ENVIRONMENT
-@pytest.mark.parametrize("other", [name for name in WAYS if name.startswith("onnxruntime-")])
+@pytest.mark.parametrize("other", ways("onnxruntime-"))
 def test_ways_of_onnx_runtime_agree_on_the_five_largest(other: str, agree: Callable[..., bool]) -> None:
     rungs = [(f"rung{i}", "MatMul") for i in range(BIGGEST)]
     assert agree("onnxruntime", other, lambda one, another: largest(one) == largest(another) == rungs)
 
 
-@MAKES_AN_ENVIRONMENT
-@pytest.mark.parametrize("other", [name for name in WAYS if name.startswith("tflite-runtime")])
+@pytest.mark.parametrize("other", ways("tflite-runtime"))
 def test_the_tflite_runtimes_agree_on_the_five_largest(other: str, agree: Callable[..., bool]) -> None:
     """They name them differently and may run branches in another order: alike are their type and what they take."""
     kinds = {"Fully Connected (NC, F32) GEMM"}

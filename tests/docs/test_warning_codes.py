@@ -29,7 +29,8 @@ def codes_made() -> set[str]:
     """The codes of findings, and the first argument of every Notice that the program makes, where it is a constant."""
     codes = {*EVENT_CODES, *FIXED_CODES, *SETTING_CODES, *(condition.code for condition in CONDITIONS)}
     for path in FOLDER.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "Notice(" in text else ():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Notice":
                 code = node.args[0]
                 if isinstance(code, ast.Constant):

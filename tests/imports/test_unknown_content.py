@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from edgetop.imports.read import read
 from tests.imports.samples import DOCUMENTS, TEXTS
+from tests.support.thorough import mostly_thorough
 
 ALL = {**TEXTS, **DOCUMENTS}
 
@@ -99,7 +100,7 @@ def test_lines_of_other_programs_change_no_figure_and_are_counted(tmp_path: Path
             assert "not understood" in notes, (noise, place)
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", mostly_thorough(ALL, "trtexec", "benchmark_model", next(iter(ALL))))
 def test_any_unknown_line_anywhere_changes_no_figure(tmp_path: Path, name: str) -> None:
     path, text = tmp_path / "f", ALL[name]
     plain, last = figures(path, text), len(text.splitlines())

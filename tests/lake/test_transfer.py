@@ -154,6 +154,7 @@ def test_killed_at_any_call_and_repeated_makes_one_copy_here(
     assert step > 60
 
 
+@pytest.mark.thorough
 def test_a_removal_killed_at_any_call_loses_nothing(session: Path, tmp_path: Path) -> None:
     """The session is whole, or gone and in the lake; a file of the user is there in any case."""
     (session / "notes.txt").write_text("of the user")

@@ -137,6 +137,7 @@ def confused(draw):
     return model_of(nodes, inputs, ["y0"], {"c0": draw(ARRAYS), "c1": draw(ARRAYS)})
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @given(confused())
 @FUZZING

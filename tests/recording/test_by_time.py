@@ -242,6 +242,7 @@ def test_a_damaged_row_group_costs_itself_alone(tmp_path: Path) -> None:
     assert len(recording.problems) == 1
 
 
+@pytest.mark.thorough
 def test_of_many_bursts_reading_the_first_and_last_suffices(tmp_path: Path) -> None:
     script = measured(1)
     for number in range(120):

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.damage import COMMANDS, FINISHED, LEFT, examined, mutated, untrue
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, until, with_phases
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,7 @@ def originals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, AT_ONCE))
+@pytest.mark.parametrize("first", mostly_thorough(range(0, SEEDS, AT_ONCE), 0))
 def test_no_damage_is_a_traceback_or_a_loss_that_is_not_so(
     originals: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: int
 ) -> None:

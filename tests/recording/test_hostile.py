@@ -214,7 +214,13 @@ def in_order_of(places: Callable[[int], list[int]]) -> Callable[[Path], None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["seconds", "events", "inferences", "readings", "operators"])
-@pytest.mark.parametrize("order", [lambda n: list(range(n))[::-1], lambda n: [*range(n // 2, n), *range(n // 2)]])
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda n: list(range(n))[::-1],
+        pytest.param(lambda n: [*range(n // 2, n), *range(n // 2)], marks=pytest.mark.thorough),
+    ],
+)
 def test_rows_in_another_order_are_put_in_order(
     recorded: Path, original: Path, name: str, order: Callable[[int], list[int]]
 ) -> None:

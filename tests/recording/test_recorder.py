@@ -156,6 +156,7 @@ def test_sensors_that_come_later_are_recorded_under_their_names(tmp_path: Path) 
     assert sensors == ["temp/cpu-thermal", "temp/cpu-thermal", "load/edgetop"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(

@@ -47,6 +47,7 @@ from tests.support.recordings import (
     with_phases,
 )
 from tests.support.sessions import seconds_of
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -227,6 +228,7 @@ def report(folder: Path):
     return report_document(analysis)
 
 
+@pytest.mark.thorough
 def test_where_nothing_can_be_written_it_is_completed_in_memory(dead: Path, tmp_path: Path) -> None:
     before = content(dead)
     lock = dead / "session.json.lock"
@@ -352,6 +354,7 @@ def last_manifest(batches: list[Batch]) -> Manifest:
     return manifest
 
 
+@pytest.mark.thorough
 def test_any_truncation_of_the_last_batches_loses_only_those(tmp_path: Path, batches: list[Batch]) -> None:
     source = left_by_a_dead_writer(tmp_path / "source.edgetop", until(batches, 6))
     (segment,) = journal_of(source)
@@ -402,7 +405,7 @@ for count in range(1, 200):
 """
 
 
-@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("pieces", mostly_thorough([1, 3], 1))
 def test_the_next_recovery_completes_a_killed_one(batches: list[Batch], tmp_path: Path, pieces: int) -> None:
     """`pieces`: into which a limit on the size has divided the inferences."""
     left = left_by_a_dead_writer(tmp_path / "left.edgetop", until(batches, 4), segment_bytes=100)
@@ -460,7 +463,7 @@ def foreign(journal: Path, entry: bytes | None = None) -> None:
     (journal / "catalog").write_bytes((journal / "catalog").read_bytes() + ours)
 
 
-@pytest.mark.parametrize("entry", [None, b"\0", b"\xff" * 30])
+@pytest.mark.parametrize("entry", mostly_thorough([None, b"\0", b"\xff" * 30], None))
 def test_foreign_row_groups_are_reported_and_not_destroyed(dead: Path, tmp_path: Path, entry: bytes | None) -> None:
     clean = played(shutil.copytree(dead, tmp_path / "clean.edgetop"))
     foreign(dead / "journal", entry)
@@ -474,7 +477,7 @@ def test_foreign_row_groups_are_reported_and_not_destroyed(dead: Path, tmp_path:
 
 
 @pytest.mark.parametrize("name", ["catalog", "the last segment", "00000099.journal"])
-@pytest.mark.parametrize("data", [b"", b"\0" * 5_000, b"garbage" * 999])
+@pytest.mark.parametrize("data", mostly_thorough([b"", b"\0" * 5_000, b"garbage" * 999], b"garbage" * 999))
 def test_a_journal_of_garbage_is_opened_with_what_is_sound(dead: Path, name: str, data: bytes) -> None:
     path = journal_of(dead)[-1] if name == "the last segment" else dead / "journal" / name
     path.write_bytes(data)
@@ -485,6 +488,7 @@ def test_a_journal_of_garbage_is_opened_with_what_is_sound(dead: Path, name: str
     write_manifest(dead, read_manifest(dead))
 
 
+@pytest.mark.thorough
 def test_a_session_of_two_recoverers_is_recovered_once(dead: Path) -> None:
     command = [sys.executable, "-m", "edgetop", "report", str(dead), "--json"]
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(2)]

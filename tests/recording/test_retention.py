@@ -92,6 +92,7 @@ def test_the_limit_keeps_new_inferences_and_all_seconds(tmp_path: Path, batches:
     assert back.readings.tobytes() == whole.readings.tobytes()
 
 
+@pytest.mark.thorough
 def test_the_limit_holds_at_every_moment(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest(), Retention(max_bytes=LIMIT))
@@ -110,6 +111,7 @@ def test_a_session_below_the_limit_loses_nothing(tmp_path: Path, batches: list[B
     assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
 
 
+@pytest.mark.thorough
 def test_a_writer_that_dies_under_a_limit_leaves_the_newest(tmp_path: Path, batches: list[Batch]) -> None:
     recorder = Recorder(tmp_path / "s.edgetop", first_manifest(), Retention(max_bytes=LIMIT))
     for batch in batches[:-1]:

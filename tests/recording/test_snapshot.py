@@ -15,6 +15,7 @@ from edgetop.recording.session_folder import WriterLock
 from edgetop.session.batch import Batch, merge
 from edgetop.session.seconds import NS, concatenate
 from tests.support.recordings import back_to_back, content, first_manifest, played, session, until, with_phases
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +49,7 @@ def test_a_live_session_is_read_as_it_is_and_not_touched(tmp_path: Path, batches
     assert played(folder).inferences.tobytes() == merge(batches).inferences.tobytes()
 
 
+@pytest.mark.thorough
 def test_a_snapshot_taken_at_any_moment_holds_each_row_once(tmp_path: Path) -> None:
     given = back_to_back(300_000, 20e3)
     folder = tmp_path / "s.edgetop"
@@ -80,6 +82,7 @@ def test_a_snapshot_stays_whole_while_the_writer_goes_on(tmp_path: Path, batches
     assert back.inferences["t_ns"][-1] > 19 * NS
 
 
+@pytest.mark.thorough
 def test_a_snapshot_stays_whole_while_its_pieces_are_joined(tmp_path: Path, batches: list[Batch]) -> None:
     folder = tmp_path / "s.edgetop"
     recorder = Recorder(folder, first_manifest())
@@ -99,7 +102,7 @@ def test_a_snapshot_stays_whole_while_its_pieces_are_joined(tmp_path: Path, batc
     assert back.inferences["t_ns"][-1] > 19 * NS
 
 
-@pytest.mark.parametrize("does", ["finishes", "compacts"])
+@pytest.mark.parametrize("does", mostly_thorough(["finishes", "compacts"], "finishes"))
 def test_a_writer_moves_no_row_of_a_session_being_opened(does: str, tmp_path: Path) -> None:
     """At each file that opening looks at, the writer does all that it has to do."""
     command = [sys.executable, "-c", MEANWHILE, does, str(tmp_path)]

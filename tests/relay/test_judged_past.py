@@ -27,6 +27,7 @@ from tests.support.recordings import record
 from tests.support.relays import LiveRecording, Pipes, read_until
 from tests.support.sessions import differences, folded
 from tests.support.slow_sessions import session_of
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +89,7 @@ def session(name: str) -> Batch:
     return SESSIONS[name]()
 
 
-@pytest.fixture(params=SESSIONS)
+@pytest.fixture(params=mostly_thorough(SESSIONS, "several with causes", "limited from the start"))
 def whole(request: pytest.FixtureRequest) -> Batch:
     return session(request.param)
 

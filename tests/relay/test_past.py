@@ -24,6 +24,7 @@ from tests.analysis.test_equal_position import Model, session
 from tests.support.recordings import record
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, powered
 from tests.support.sessions import MS, differences, folded, make_inferences, make_readings, seconds_of
+from tests.support.thorough import mostly_thorough
 
 LONG_S = 90 * 60
 
@@ -131,7 +132,7 @@ def test_an_operator_that_took_longer_is_the_cause_for_a_remote_viewer_too(least
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("window_s", [10, 60, 600])
+@pytest.mark.parametrize("window_s", mostly_thorough([10, 60, 600], 60))
 def test_windows_are_those_of_the_board(recording, long_session, window_s):
     """Exact where few inferences are in them, else made of seconds, as the board's are in a fast session."""
     seconds_only = [replace(batch, inferences=batch.inferences[-1:]) for batch in long_session]
@@ -189,6 +190,7 @@ def test_seconds_are_joined_as_a_timeline_joins_them():
     assert joined["m2_ns2"].item() == pytest.approx(np.var([5, 1, 4, 2]) * 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_paced_session_has_the_misses_of_the_board(tmp_path):
     """Two runs of misses, of which the longer one goes over the ends of seconds and of what joins them."""
@@ -237,6 +239,7 @@ def test_a_histogram_is_sent_with_its_seconds(monkeypatch):
     assert [(len(seconds), int(seconds.histogram().sum())) for seconds in joined] == [(4, 4), (4, 4), (4, 4)]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_what_is_sent_is_believed_piece_by_piece(recording, long_session):
     encoder, decoder, analysis = Encoder(), Decoder(), Analysis()

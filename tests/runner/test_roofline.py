@@ -60,6 +60,7 @@ def test_the_shipped_probe_is_what_its_builder_makes(name: str) -> None:
     assert probe.FILES[name]() == (probe_path("onnx").parent / name).read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_real_runtime_gives_figures_of_a_real_machine() -> None:
     """LiteRT's; ONNX Runtime's are measured by the tests of `edgetop doctor` and `edgetop ops`."""

@@ -85,6 +85,7 @@ def empty(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(before=TREES, after=TREES)

@@ -27,6 +27,7 @@ from tests.support.sessions import (
 MARK = read_event(5, "mark", "info", "user", "here")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(

@@ -119,7 +119,11 @@ def flags_up(manifest: Manifest, readings: Readings) -> list[tuple[str, float, f
 CASES = [(scenario, speed) for scenario in SCENARIOS for speed in (LENGTH_S if scenario in THROTTLING else (60.0,))]
 
 
-@pytest.mark.parametrize(("scenario", "speed"), CASES, ids=[f"{scenario}-{speed:g}x" for scenario, speed in CASES])
+@pytest.mark.parametrize(
+    ("scenario", "speed"),
+    [pytest.param(*case, marks=[] if case[1] == 20 else [pytest.mark.thorough]) for case in CASES],
+    ids=[f"{scenario}-{speed:g}x" for scenario, speed in CASES],
+)
 def test_every_span_is_in_view_report_events_alerts_and_news(scenario: str, speed: float, tmp_path: Path) -> None:
     board = Simulated(scenario, speed, tmp_path)
     manifest, pieces = make_manifest(*board.sensors), list(board.readings(LENGTH_S[speed]))

@@ -348,6 +348,7 @@ async def walk(folder: Path, todo: list[tuple[int, int] | str | float]) -> None:
             assert 0 <= screen.at_s <= LONG + 1
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=4)
 @example(todo=[(1, 4), "1"])
 @given(st.lists(sizes | st.sampled_from(PRESSED) | st.sampled_from((0.0, 3.0, 60.0)), max_size=12))

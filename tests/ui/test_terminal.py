@@ -74,9 +74,9 @@ def without_intervals(rows: list[str]) -> list[str]:
     ("size", "keys", "budget"),
     [
         ((80, 24), "", BUDGET_BYTES / 3),
-        ((80, 24), "1", BUDGET_BYTES / 2),
-        ((160, 50), "", BUDGET_BYTES),
-        ((160, 50), "1", BUDGET_BYTES * 3 / 2),
+        pytest.param((80, 24), "1", BUDGET_BYTES / 2, marks=pytest.mark.thorough),
+        pytest.param((160, 50), "", BUDGET_BYTES, marks=pytest.mark.thorough),
+        pytest.param((160, 50), "1", BUDGET_BYTES * 3 / 2, marks=pytest.mark.thorough),
     ],
 )
 def test_a_steady_refresh_sends_little_and_leaves_nothing_old(size: tuple[int, int], keys: str, budget: int) -> None:

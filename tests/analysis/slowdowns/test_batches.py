@@ -13,6 +13,7 @@ from edgetop.analysis.steady import sustained
 from tests.support.generator.plans import Generated, generate
 from tests.support.generator.widened import SOON_AFTER
 from tests.support.sessions import differences
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ def whole(seed: int) -> Any:
     return state_of(made(seed), ())
 
 
-@pytest.mark.parametrize("seed", KINDS)
+@pytest.mark.parametrize("seed", mostly_thorough(KINDS, 4))
 @given(cuts_s=st.lists(st.floats(0, 330), max_size=40))
 @settings(max_examples=6, deadline=None)
 def test_cut_anywhere_the_same_is_found(seed: int, cuts_s: list[float]) -> None:
@@ -49,7 +50,7 @@ def test_cut_anywhere_the_same_is_found(seed: int, cuts_s: list[float]) -> None:
     assert differences(state_of(session, cuts), whole(seed)) == []
 
 
-@pytest.mark.parametrize("seed", [4, 34, 229])
+@pytest.mark.parametrize("seed", mostly_thorough([4, 34, 229], 229))
 def test_second_by_second_the_same_is_found(seed: int) -> None:
     session = made(seed)
     assert differences(state_of(session, tuple(range(1, int(session.end_s)))), whole(seed)) == []

@@ -18,6 +18,7 @@ from edgetop.session.seconds import NO_SECONDS, NS, concatenate
 from edgetop.session.sized_calls import MOST_CALLS, SizedCalls, sensors_of
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import MS, ended_event, make_inferences, make_manifest, make_sensor, phase_event
+from tests.support.thorough import mostly_thorough
 
 Floats = NDArray[np.float64]
 Sizes = Callable[[np.random.Generator, Floats], Floats]
@@ -96,8 +97,8 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("every_s", [0.02, 0.7], ids=["fast", "slow"])
-@pytest.mark.parametrize("power", [1.0, 2.0])
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("power", mostly_thorough([1.0, 2.0], 2.0))
+@pytest.mark.parametrize("name", mostly_thorough(SHAPES, "a mixture that turns round", "sizes that grow"))
 def test_other_sizes_are_no_slowdown_and_no_drift(name: str, power: float, every_s: float) -> None:
     analysis = Analysis.of(session(SHAPES[name], power=power, every_s=every_s, is_over=False))
     assert analysis.slowdowns_view().slowdowns == ()

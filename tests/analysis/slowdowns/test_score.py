@@ -6,6 +6,7 @@ from tests.support.generator.on_top import ON_TOP
 from tests.support.generator.plans import CAUSES, generate
 from tests.support.generator.score import score
 from tests.support.generator.widened import WIDENED
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +38,7 @@ def test_a_healthy_hour_has_no_slowdown() -> None:
     assert not found.false, found.faults
 
 
-@pytest.mark.parametrize("kind", [kind for kind in WIDENED if kind != "wide-noise"])
+@pytest.mark.parametrize("kind", mostly_thorough((kind for kind in WIDENED if kind != "wide-noise"), "any-model"))
 def test_wider_sessions_are_judged_as_well(kind: str) -> None:
     found = score(generate(seed, kind) for seed in WIDENED_SEEDS)
     assert found.true >= len(WIDENED_SEEDS)

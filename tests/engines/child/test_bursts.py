@@ -26,6 +26,7 @@ from edgetop.engines.child.profilers import MAX_RUNS, Allowance, Profile, Profil
 from edgetop.engines.child.profilers.interference import Interference
 from edgetop.engines.child.record_outlet import Outlet
 from edgetop.session.records import INFERENCE
+from tests.support.thorough import mostly_thorough
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -141,7 +142,7 @@ def test_a_burst_that_takes_long_makes_the_pause_after_it_longer() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("every_s", [1, 10, 60])
-@pytest.mark.parametrize("infer_ms", [0.2, 1, 20, 50, 99, 300])
+@pytest.mark.parametrize("infer_ms", mostly_thorough([0.2, 1, 20, 50, 99, 300], 1, 20, 300))
 def test_bursts_never_exceed_their_share_of_the_time(infer_ms: float, every_s: int) -> None:
     infer_ns = int(infer_ms * MS)
     tried_ns = infer_ns + (max(SETTLE_NS, infer_ns) if infer_ns < SETTLE_BELOW_NS else 0)

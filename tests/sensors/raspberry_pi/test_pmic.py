@@ -105,6 +105,7 @@ def test_other_trouble_is_told_with_its_fix(tmp_path: Path) -> None:
 LINES = st.from_regex(r" *[A-Z0-9_]{1,8}_[AV] (current|volt)\([0-9]{1,2}\)=-?[0-9.e]{0,9}[AV]", fullmatch=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=100)
 @given(
