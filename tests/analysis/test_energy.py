@@ -378,6 +378,7 @@ def test_parts_feed_no_battery() -> None:
 # However it comes.
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=15)
 @given(st.lists(st.integers(0, 101 * NS), max_size=10), st.booleans())

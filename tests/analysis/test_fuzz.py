@@ -7,6 +7,7 @@ import pytest
 from edgetop.analysis.faults import occurred
 from tests.support.commands import ROOT
 from tests.support.fuzzed import Fuzz, looked_at, shown
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -14,9 +15,7 @@ BESIDE = ROOT / "tests/recordings/v1/finished.edgetop"
 SEEDS, AT_ONCE, SHOWN_EVERY = 24, 8, 8
 
 
-@pytest.mark.parametrize(
-    "first", [0, *(pytest.param(first, marks=pytest.mark.thorough) for first in range(AT_ONCE, SEEDS, AT_ONCE))]
-)
+@pytest.mark.parametrize("first", mostly_thorough(range(0, SEEDS, AT_ONCE), 16))
 async def test_no_session_is_a_traceback(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     await fuzzed(range(first, first + AT_ONCE), tmp_path, looks=2)

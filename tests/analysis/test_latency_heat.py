@@ -38,6 +38,7 @@ def test_each_inference_is_in_one_column_and_percentiles_are_the_columns_own(see
         assert low[0] <= column.low_ns <= column.p50_ns <= column.p99_ns <= column.high_ns < high[1]
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_any_batches_give_the_same_columns(data: st.DataObject) -> None:

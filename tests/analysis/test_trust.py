@@ -197,6 +197,7 @@ def test_a_temperature_that_still_rises_at_the_end() -> None:
     assert "still-warming" not in notices_of(60, {"temp/cpu-thermal": rising(60, 60)})
 
 
+@pytest.mark.thorough
 def test_a_temperature_that_only_scatters_does_not_rise() -> None:
     random = np.random.default_rng(3)
     found = [

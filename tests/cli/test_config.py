@@ -156,6 +156,7 @@ def test_lines_use_the_file_and_are_refused_where_it_is_wrong(tmp_path: Path) ->
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(deadline=None, max_examples=50)
 @given(st.sampled_from(IDS), st.text(max_size=8) | st.sampled_from(list(key_names())))

@@ -330,6 +330,7 @@ def test_a_context_of_the_users_choice_or_as_large_as_fits(folder):
         assert json.loads(done.stdout)["generation"]["context"]["size"] == size, done.stderr
 
 
+@pytest.mark.thorough
 def test_two_quantisations_are_compared_in_turns(folder):
     lengths = ("--prompt-tokens", 8, "--max-tokens", 4, "--threads", 1)
     words = ("--headless", "--max-duration", "8s", "--until", "50%", "--json", "-o", "turns")

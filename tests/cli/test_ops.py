@@ -261,6 +261,7 @@ def test_what_xnnpack_takes_beside_a_delegate_fell_back(folder):
     assert "ran on the CPU and XNNPACK" in refused.stderr.splitlines()[-1]
 
 
+@pytest.mark.thorough
 def test_a_provider_that_the_runtime_left_out_is_told(folder):
     done = edgetop("ops", "ladder.onnx", "--runs", "1", "--provider", "CUDA", "--no-roofline", "--json", home=folder)
     assert "provider-dropped" in {warning["code"] for warning in json.loads(done.stdout)["warnings"]}

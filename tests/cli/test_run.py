@@ -465,6 +465,7 @@ def test_a_paced_run_of_streams_reports_response_times(model, tmp_path):
     assert min(wait for _, wait in order) >= 0
 
 
+@pytest.mark.thorough
 def test_inputs_of_several_shapes_are_compared_at_equal_size(tmp_path):
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_dynamic())
     folder = tmp_path / "inputs"

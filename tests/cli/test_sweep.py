@@ -69,6 +69,7 @@ def test_a_killed_sweep_resumes_and_ends_with_the_same_table(home: Path) -> None
     assert "\n### edgetop compare `probe.onnx`, `probe.tflite`" in markdown
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_failure_is_a_row_with_its_reason_and_not_retried(home: Path) -> None:
     given = ("broken.onnx", "probe.onnx", "--repeat", "2", *SHORT, *VIRTUAL, "-o", "s", "--json")

@@ -13,6 +13,7 @@ from tests.cli.test_main import shell
 from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.recordings import back_to_back, record, session
+from tests.support.thorough import mostly_thorough
 from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
@@ -45,13 +46,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("command", READING)
+@pytest.mark.parametrize(
+    "command", mostly_thorough(READING, "--help", "report s --json", "export s --to csv --table seconds -o -")
+)
 def test_a_full_disk_is_one_line_and_exit_code_4(command: str, home: Path) -> None:
     done = shell(f"edgetop {command} > /dev/full", home)
     assert (done.returncode, done.stderr) == (4, FULL)
 
 
-@pytest.mark.parametrize("command", ["report s --json", "export s --to parquet -o -", "--help", "sessions"])
+@pytest.mark.parametrize(
+    "command",
+    mostly_thorough(["report s --json", "export s --to parquet -o -", "--help", "sessions"], "--help", "sessions"),
+)
 def test_a_closed_output_is_one_line_and_exit_code_4(command: str, home: Path) -> None:
     done = shell(f"edgetop {command} >&-", home)
     assert (done.returncode, done.stderr) == (4, CLOSED)
@@ -154,6 +160,7 @@ def test_a_run_whose_standard_error_loses_its_reader_goes_on(tmp_path: Path) -> 
     assert "recorded in" in out
 
 
+@pytest.mark.thorough
 def test_a_pipe_that_does_not_wait_gets_all_of_it(tmp_path: Path) -> None:
     """Whoever shares a pipe (ssh, node) may have made it non-blocking: it is full at times, and that is no error."""
     record(tmp_path / "s.edgetop", list(session(back_to_back(5_000, 20e6))))
@@ -170,7 +177,7 @@ def test_a_pipe_that_does_not_wait_gets_all_of_it(tmp_path: Path) -> None:
     assert one.returncode == 0
 
 
-@pytest.mark.parametrize("option", ["--csv", "--trace"])
+@pytest.mark.parametrize("option", mostly_thorough(["--csv", "--trace"], "--csv"))
 def test_a_device_is_written_to_and_never_replaced(option: str, tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(onnx_models.onnx_half_ms())
     os.mkfifo(tmp_path / "pipe")

@@ -73,6 +73,7 @@ def test_the_model_of_a_program_is_known_by_its_hash(model, tmp_path):
     assert found == hashlib.sha256(model.read_bytes()).hexdigest()
 
 
+@pytest.mark.thorough
 def test_worker_processes_are_counted_and_a_program_that_execs(model, tmp_path):
     done, document = watched(tmp_path, sys.executable, PROGRAMS / "pool.py", model)
     assert own(done) == [160]

@@ -143,6 +143,7 @@ def test_functions_that_call_each_other_without_end_are_refused(calls):
         inspection_of([call("Endless", ["x"], "y")], [function("Endless", nodes)])
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_functions_that_multiply_beyond_all_measure_are_refused():
     chain = [function("F0", [helper.make_node("Relu", ["a"], ["r"])])]

@@ -27,6 +27,7 @@ from tests.support.clocks import ManualClock
 from tests.support.commands import edgetop
 from tests.support.damage import run_here
 from tests.support.recordings import back_to_back, content, first_manifest, record, session, with_phases
+from tests.support.thorough import mostly_thorough
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +214,9 @@ def in_order_of(places: Callable[[int], list[int]]) -> Callable[[Path], None]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["seconds", "events", "inferences", "readings", "operators"])
+@pytest.mark.parametrize(
+    "name", mostly_thorough(["seconds", "events", "inferences", "readings", "operators"], "seconds")
+)
 @pytest.mark.parametrize(
     "order",
     [

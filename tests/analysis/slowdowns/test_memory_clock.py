@@ -112,6 +112,7 @@ def generated(seed: int) -> tuple[str, bool]:
     return (found[0].cause if found else "none"), is_true
 
 
+@pytest.mark.thorough
 def test_generated_sessions_have_the_right_cause() -> None:
     found = [generated(seed) for seed in range(100, 148)]
     right = [cause == ("memory-clock" if is_true else "contention") for cause, is_true in found]

@@ -11,6 +11,7 @@ from edgetop.sensors.capture.collect import Capture, collect, pack, write_archiv
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board
+from tests.support.thorough import mostly_thorough
 from tests.support.trees import link, plant
 
 BOARDS = Path(__file__).parents[2] / "boards"
@@ -34,7 +35,7 @@ def told(root: Root) -> list[object]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("board", NAMES)
+@pytest.mark.parametrize("board", mostly_thorough(NAMES, "raspberry-pi-5", "orin-nano-jp6", "x86-nuc11"))
 def test_every_known_board_replays_as_it_was(board: str, tmp_path: Path) -> None:
     root = Root(BOARDS / board / "tree")
     assert told(unpacked(collect(root), tmp_path)) == told(root)
