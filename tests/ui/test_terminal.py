@@ -98,9 +98,9 @@ def test_a_steady_refresh_sends_little_and_leaves_nothing_old(size: tuple[int, i
 @pytest.mark.parametrize(
     ("environment", "allowed"),
     [
-        ({"NO_COLOR": "1"}, r"(0|1|2|4|7|39|49)(;(1|2|4|7|39|49))*"),
+        pytest.param({"NO_COLOR": "1"}, r"(0|1|2|4|7|39|49)(;(1|2|4|7|39|49))*", marks=pytest.mark.thorough),
         ({"TERM": "xterm"}, r"([012479]|[34][0-79]|9[0-7]|10[0-7])(;([012479]|[34][0-79]|9[0-7]|10[0-7]))*"),
-        ({"TERM": "xterm-256color"}, r"(0|(1;)?[34]8;5;\d+(;48;5;\d+)?)"),
+        pytest.param({"TERM": "xterm-256color"}, r"(0|(1;)?[34]8;5;\d+(;48;5;\d+)?)", marks=pytest.mark.thorough),
     ],
 )
 def test_no_more_colours_are_sent_than_the_terminal_has(environment: dict[str, str], allowed: str) -> None:
@@ -142,7 +142,15 @@ def test_a_question_redraws_its_box_but_not_the_screen_behind() -> None:
 CELLS = 80 * 24
 
 
-@pytest.mark.parametrize(("key", "title"), [("", ""), ("q", "Leave the screen"), ("m", "Mark "), ("?", "Keys")])
+@pytest.mark.parametrize(
+    ("key", "title"),
+    [
+        ("", ""),
+        ("q", "Leave the screen"),
+        pytest.param("m", "Mark ", marks=pytest.mark.thorough),
+        pytest.param("?", "Keys", marks=pytest.mark.thorough),
+    ],
+)
 def test_ctrl_l_draws_anew_what_something_else_wrote_over(key: str, title: str) -> None:
     """Where a dialog is open too."""
     with running("idle", 10_000) as terminal:
