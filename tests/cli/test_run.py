@@ -18,6 +18,7 @@ import pytest
 from edgetop import demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, environment, start_edgetop
+from tests.support.forked_helpers import is_engine
 from tests.support.waiting import scaled
 
 pytestmark = pytest.mark.slow
@@ -36,7 +37,7 @@ def engine_of(process):
     while time.monotonic() < deadline:
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         for pid in _children(process.pid) if children.exists() else ():
-            if b"child/__main__.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if is_engine(pid):
                 return pid
     raise AssertionError("no engine came up")
 

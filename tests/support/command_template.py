@@ -32,11 +32,14 @@ def load_commands():
     import edgetop.sensors
     import edgetop.ui
     from edgetop.cli import main
+    from tests.support import forked_helpers
 
     for package in (edgetop.cli, edgetop.recording, edgetop.runner, edgetop.sensors, edgetop.ui):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if "edgetop.sensors.programs" not in module.name:
                 importlib.import_module(module.name)
+    forked_helpers.import_early()
+    forked_helpers.install()
     return main.main
 
 
