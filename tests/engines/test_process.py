@@ -21,6 +21,7 @@ from tests.support import onnx_models
 from tests.support.descriptors import open_files
 from tests.support.engine_runs import Heard, hear_out, hear_until_measuring, run_whole, spec_for
 from tests.support.interpreters import REPOSITORY, fake_runtime, script, shell, talker, with_runtime
+from tests.support.thorough import mostly_thorough
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -83,7 +84,9 @@ def test_a_child_that_no_engine_uses_is_ended(monkeypatch: pytest.MonkeyPatch) -
     assert open_files() == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU])
+@pytest.mark.parametrize(
+    "number", mostly_thorough([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT, signal.SIGXCPU], signal.SIGSEGV)
+)
 def test_a_killed_engine_is_told_by_the_signal(number: signal.Signals, model: Path) -> None:
     with started(model) as engine:
         heard = hear_until_measuring(engine)
@@ -96,7 +99,7 @@ def test_a_killed_engine_is_told_by_the_signal(number: signal.Signals, model: Pa
     assert heard.messages[-1] == died
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", mostly_thorough([signal.SIGTERM, signal.SIGINT, signal.SIGHUP], signal.SIGTERM))
 def test_signals_of_a_service_manager_end_no_engine(number: signal.Signals, model: Path) -> None:
     with started(model) as engine:
         heard = hear_until_measuring(engine)
@@ -188,7 +191,7 @@ def test_a_memory_limit_reached_later_is_a_dead_engine_too(model: Path, tmp_path
     assert failed.message.startswith("out of memory: ")
 
 
-@pytest.mark.parametrize("where", ["on_import", "on_load", "on_run"])
+@pytest.mark.parametrize("where", mostly_thorough(["on_import", "on_load", "on_run"], "on_load"))
 def test_out_of_memory_is_a_dead_engine_at_any_stage(where: str, model: Path, tmp_path: Path) -> None:
     failed = heard_from(model, with_runtime(tmp_path, **{where: "raise RuntimeError('std::bad_alloc')"})).one(Failed)
     assert failed.stage == "engine"
@@ -356,7 +359,7 @@ def test_a_runtime_that_prints_much_does_not_wait_for_polls(model: Path, tmp_pat
 # What it leaves behind.
 
 
-@pytest.mark.parametrize("end", ["ended", "killed", "still running", "still loading"])
+@pytest.mark.parametrize("end", mostly_thorough(["ended", "killed", "still running", "still loading"], "ended"))
 def test_nothing_is_left_of_it(end: str, model: Path) -> None:
     before = open_files()
     engine = ProcessEngine(spec_for(model, runs=5 if end == "ended" else None))

@@ -51,7 +51,7 @@ def recorded(tmp_path: Path, original: Path) -> Path:
     return shutil.copytree(original, tmp_path / "s.edgetop")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 400), latency_ms=st.floats(0.5, 60), step_s=st.integers(1, 40))
 def test_a_recording_gives_the_report_of_the_live_run(

@@ -213,7 +213,14 @@ def test_a_screen_defect_closes_the_screen_and_is_reported() -> None:
 # Glyphs of ambiguous width.
 
 
-@pytest.mark.parametrize(("ends_at", "frame"), [(len(MEASURED), "╭"), (2 * len(MEASURED), "+"), (None, "+")])
+@pytest.mark.parametrize(
+    ("ends_at", "frame"),
+    [
+        (len(MEASURED), "╭"),
+        (2 * len(MEASURED), "+"),
+        pytest.param(None, "+", marks=pytest.mark.thorough),
+    ],
+)
 def test_boxes_are_drawn_if_the_terminal_draws_them_in_one_cell(ends_at: int | None, frame: str) -> None:
     with running("steady", 60) as terminal:
         terminal.wait_for_output(b"\x1b[6n")
