@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from edgetop import formatting
 from edgetop.analysis.operator_bounds import ABOVE_CEILING, TOO_SHORT, applicable
 from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold, OperatorEnergies
-from edgetop.analysis.provider_shares import ProviderShare, WhyNot
+from edgetop.analysis.operator_shares import OperatorView
+from edgetop.analysis.provider_shares import ProviderShare, WhyNot, provider_shares
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.formatting import UNKNOWN, clean, percent, shortened
 from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
+from edgetop.session.manifest import EngineInfo
 from edgetop.session.operators import ON_CPU
 
 # Ratio of an operator's share of the energy to its share of the time from which it is named. Choice. Larger: a hungry
@@ -145,6 +147,24 @@ _WHY = {
     WhyNot.LEFT_OUT.value: "left out by the runtime, which cannot load it here",
     WhyNot.NO_OPERATORS.value: "loaded, but it has none of these operators",
 }
+
+
+def engine_providers_words(engine: EngineInfo, operators: Sequence[OperatorView]) -> str:
+    """Return the providers of an engine, each with its share of the time if there are several and it is known.
+
+    `operators` are the profiled operators; empty if none were profiled.
+
+    >>> engine = EngineInfo(providers=("CUDA", "CPU"))
+    >>> engine_providers_words(engine, [])
+    'CUDA+CPU'
+    >>> shares = (("CUDA", 0.9), ("CPU", 0.1))
+    >>> operators = [OperatorView(n, "", "Conv", name, 1.0, share, None) for n, (name, share) in enumerate(shares)]
+    >>> engine_providers_words(engine, operators)
+    'CUDA 90.0 % + CPU 10.0 %'
+    """
+    shares = provider_shares(engine, operators) if operators and len(engine.providers) > 1 else None
+    known = [(one.name, one.share) for one in shares or () if one.share is not None]
+    return " + ".join(f"{name} {percent(share)}" for name, share in known) or "+".join(engine.providers)
 
 
 def provider_words(one: ProviderShare) -> str:

@@ -20,6 +20,7 @@ from edgetop.ui.panes.sensor_series import last, readout
 from edgetop.ui.text import COLUMN_GAP, Line, Piece, Span, as_fits, cells_of, fit, joined, line, width
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import p50_words
+from edgetop.wording.operator_words import engine_providers_words
 from edgetop.wording.remedy_words import remedy_words
 from edgetop.wording.vital_words import SECONDS_FROM_NS, elapsed_words, vital_words
 
@@ -252,7 +253,7 @@ def identity_line(
     engine = manifest.engine
     absent = "loading" if manifest.state == "live" else "never loaded"
     absent = "no inference seen" if view.progress.is_program else absent
-    parts = (engine.runtime, engine.version, "+".join(engine.providers))
+    parts = (engine.runtime, engine.version, engine_providers_words(engine, view.operators.operators))
     runtime = " ".join(part for part in parts if part) if engine.runtime else absent
     board = manifest.board.model or manifest.board.cpu or ""
     models = [one.name for one in manifest.ab.variants] if manifest.ab else [manifest.model_name]

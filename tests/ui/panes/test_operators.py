@@ -11,6 +11,7 @@ from edgetop.cli.running.operator_output import NAME_CELLS
 from edgetop.formatting import cut_middle
 from edgetop.session.ceilings import Ceilings
 from edgetop.session.operators import Operator
+from edgetop.ui.panes.header import identity_line
 from edgetop.ui.panes.operators_pane import OPERATORS
 from edgetop.ui.panes.pane import Listing
 from tests.support.screens import area, plain, text_of, view_of
@@ -129,6 +130,15 @@ def test_an_operators_rates_and_bound_are_shown_where_they_fit() -> None:
     assert rows[1][4:] == ["CPU", "-", "-", "Reorder", "reorder"]
     assert rows[2][4:] == ["CUDA", "100.0", "-", "Conv", "conv2"]  # the ceilings are the CPU's
     assert "compute-bound" not in text_of(OPERATORS.body(view, area(100, 18)))
+
+
+def test_the_second_line_of_the_screen_says_how_much_of_the_time_each_provider_had() -> None:
+    conv = OperatorView(0, "conv", "Conv", "CUDA", 1.0, 0.9, None)
+    shape = OperatorView(1, "shape", "Shape", "CPU", 1.0, 0.1, None)
+    assert " onnxruntime 1.23.2 CUDA 90.0 % + CPU 10.0 % " in plain(
+        identity_line(with_work([conv, shape]), area(120, 1), "")
+    )
+    assert " onnxruntime 1.23.2 CUDA+CPU " in plain(identity_line(with_work([]), area(120, 1), ""))
 
 
 def test_what_fell_back_to_the_cpu_is_one_line() -> None:
