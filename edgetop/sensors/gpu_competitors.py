@@ -36,7 +36,7 @@ class _Usage:
         self._nvml, self._handle, self._ours = nvml, handle, ours
         self._since_us = 0  # time of the last sample, as NVML counts
 
-    def read(self) -> float | Gap:
+    def load_pct(self) -> float | Gap:
         """Return the load in percent since the last read, or a gap at the first read."""
         is_first = self._since_us == 0
         try:
@@ -93,7 +93,7 @@ def discover_on_gpus(pid: int, load: Callable[[str], Any], namespace: str) -> Fo
 
 
 def _most(usages: list[_Usage]) -> list[float | Gap]:
-    read = [usage.read() for usage in usages]
+    read = [usage.load_pct() for usage in usages]
     known = [value for value in read if isinstance(value, float)]
     return [max(known)] if known else [read[0]]
 

@@ -130,7 +130,7 @@ def _stacked(name: str, charts: Mapping[str, int], *, is_below: bool) -> Want:
     `charts` has the number of charts by pane.
     """
     if name == "latency":
-        return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 3)
+        return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 2 if is_below else 3)
     count = max(0, charts.get(name, 2 if name == "heat" else 1))
     most = {"most": max(1, count * (TITLE_ROWS + MOST_CHART_ROWS))} if is_below else {}
     return Want(name, max(1, count * (TITLE_ROWS + CHART_ROWS)), count, **most)

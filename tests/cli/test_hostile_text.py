@@ -168,7 +168,7 @@ SAID: dict[str, Callable[[str, Path], object]] = {
 
 def test_a_slowdown_names_its_hostile_witnesses() -> None:
     (slowdown,) = reported("[x]").slowdowns or ()
-    assert "cooling/0-[x]" in " ".join(map(clue_words, slowdown.evidence))
+    assert "cooling device [x]" in " ".join(map(clue_words, slowdown.evidence))
 
 
 def followed(text: str, live_ns: int | None) -> None:

@@ -346,7 +346,7 @@ def test_a_text_summary_is_printed_without_json(model, tmp_path):
     assert done.stdout.startswith("FINISHED")
     assert "p99" in done.stdout
     shown = edgetop("report", next((tmp_path / "state" / "edgetop").glob("*.edgetop")), home=tmp_path)
-    assert shown.stdout.splitlines()[0] == done.stdout.splitlines()[0]
+    assert done.stdout.startswith(shown.stdout.splitlines()[0])
 
 
 def test_operators_are_profiled(model, tmp_path):

@@ -36,6 +36,8 @@ def test_a_session_that_ends_waits_for_the_fingerprints_of_both_its_models(tmp_p
         manifest=SimpleNamespace(model=first, ab=ab),
         profiles=False,
         set_sha256=lambda digest, side: told.setdefault(side, digest),
+        precision_known=lambda dtype: None,
+        data_dependent=lambda *found: None,
     )
     files = ModelFiles(state, lambda: None)
     files.begin(())

@@ -5,6 +5,7 @@ import os
 import struct
 import time
 from pathlib import Path
+from threading import get_native_id
 
 import pytest
 
@@ -44,7 +45,7 @@ def touch(pages: int) -> tuple[int, int]:
 
 @ALLOWED
 def test_each_page_fault_is_noted_with_its_time() -> None:
-    (begin_ns, end_ns), notes = EventSamples([]).during(lambda: touch(300))
+    (begin_ns, end_ns), notes = EventSamples([], [get_native_id()]).during(lambda: touch(300))
     times, every = notes["page-faults"]
     assert every == 1
     assert 300 <= sum(begin_ns <= at_ns <= end_ns for at_ns in times) <= 330
@@ -53,7 +54,7 @@ def test_each_page_fault_is_noted_with_its_time() -> None:
 
 @ALLOWED
 def test_after_a_ring_was_too_small_fewer_events_are_noted() -> None:
-    samples = EventSamples([])
+    samples = EventSamples([], [get_native_id()])
     pages = 2 * RING_BYTES // 24
     assert "page-faults" not in samples.during(lambda: touch(pages))[1]
     times, every = samples.during(lambda: touch(pages))[1]["page-faults"]
