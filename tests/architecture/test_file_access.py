@@ -75,6 +75,7 @@ READS = {
     "runner/model_file.py": "the model of a session that has just loaded it, in pieces",
     "sensors/jetson_stats.py": "the first line of a program of the PATH",
     "sensors/listening.py": "files of the kernel",
+    "sensors/capture/own_words.py": "our own source",
     "session/clock.py": "a file of the kernel",
     "taps/perf.py": "files of the kernel",
     "taps/watched_process.py": "files of the kernel",

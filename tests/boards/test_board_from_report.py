@@ -1,13 +1,15 @@
 """A board that somebody sent becomes one of tests/boards, with the values that edgetop reads there."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.capture.collect import collect, pack
+from edgetop.sensors.capture.collect import CUT, Capture, collect, pack
+from edgetop.sensors.capture.unpack import REPORT, Unpacked
 from edgetop.sensors.root import Root
-from tests.support.board_from_report import BOARDS, lost_sensors, make_board
+from tests.support.board_from_report import BOARDS, lacking, lost_sensors, main, make_board
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,6 +55,47 @@ def test_a_board_that_is_there_is_not_written_over(tmp_path):
     make_board(packed, "vm", tmp_path)
     with pytest.raises(FileExistsError):
         make_board(packed, "vm", tmp_path)
+
+
+@pytest.fixture
+def captures():
+    """The hot Raspberry Pi 4 at rest, and under load until the time was over."""
+    whole = collect(Root(BOARDS / "raspberry-pi-4-hot/tree"))
+    return whole, Capture(dict(list(whole.files.items())[:20]), {}, (f"the board took long{CUT}",))
+
+
+def test_an_incomplete_board_under_load_is_left_out_with_one_line(captures, tmp_path, capsys):
+    whole, cut = captures
+    (tmp_path / "a.tar.gz").write_bytes(pack(whole, cut))
+    assert main([str(tmp_path / "a.tar.gz"), "pi", "--boards", str(tmp_path / "boards")]) == 0
+    assert [folder.name for folder in (tmp_path / "boards").iterdir()] == ["pi"]
+    assert capsys.readouterr().err == f"pi-loaded: left out, because its capture is incomplete: {cut.notes[0]}\n"
+
+
+def test_an_old_archive_that_says_nothing_of_a_cut_is_judged_by_its_files(captures):
+    whole, cut = captures
+    old = Capture(cut.files, {}, ())
+    count = len(whole.files)
+    assert lacking(Unpacked(whole, old)) == f"{count - 20} of {count} files are missing"
+    assert lacking(Unpacked(whole, Capture(whole.files, {}, ()))) == ""
+
+
+def test_an_incomplete_board_at_rest_is_refused(captures, tmp_path, capsys):
+    (tmp_path / "a.tar.gz").write_bytes(pack(captures[1]))
+    assert main([str(tmp_path / "a.tar.gz"), "pi", "--boards", str(tmp_path / "boards")]) == 1
+    assert not (tmp_path / "boards").exists()
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_sensor_that_was_lost_under_load_is_named_too(captures, tmp_path, capsys):
+    def read(*ids):
+        return {"sensors": [{"id": one, "value": 1.0} for one in ids]}
+
+    report = {"sensors": read("load/cpu"), "sensors_loaded": read("temp/gone")}
+    (tmp_path / "a.tar.gz").write_bytes(pack(captures[0], captures[0], {REPORT: json.dumps(report).encode()}))
+    boards = tmp_path / "boards"
+    assert main([str(tmp_path / "a.tar.gz"), "pi", "--boards", str(boards)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [str(boards / "pi-loaded"), "not in the tree: temp/gone"]
 
 
 def test_a_sensor_that_the_tree_lost_is_named():

@@ -17,6 +17,7 @@ from edgetop.cli.board import diagnosis, observer_effect, report_making, report_
 from edgetop.cli.board.diagnosis import Diagnosis
 from edgetop.cli.board.observer_effect import Turn
 from edgetop.cli.board.report_making import figures
+from edgetop.cli.running.child_run import Outcome
 from edgetop.doctor import state_checks
 from edgetop.doctor.check import ok, warning
 from edgetop.errors import EXIT_INTERRUPTED, EdgetopError
@@ -63,6 +64,8 @@ def test_the_board_is_captured_idle_and_under_load(whole, document):
     found = unpack((whole[1] / "b.tar.gz").read_bytes())
     assert "proc/meminfo" in found.capture.files
     assert "proc/meminfo" in found.loaded.files
+    assert found.loaded.notes
+    assert not found.loaded.is_cut
     assert document["sensors_loaded"]["sensors"]
 
 
@@ -79,6 +82,7 @@ def test_the_file_is_private_and_its_contents_are_listed(whole):
     ):
         assert words in done.stdout
     assert "observer: what edgetop costs the model" in done.stderr
+    assert done.stderr.startswith("This takes about 30s, on a slow board at most 20m30s.")
 
 
 def test_nothing_in_the_file_identifies_the_machine_or_its_user(whole):
@@ -144,7 +148,7 @@ def steps(monkeypatch):
         monkeypatch.setattr(report_steps, name, _named(name))
     monkeypatch.setattr(report_steps, "capture", lambda: Capture({"proc/stat": b""}, {}, ()))
     monkeypatch.setattr(report_steps.Soaks, "run", lambda self: self.reports.update(onnx={"latency": {}}))
-    monkeypatch.setattr(report_steps, "observe", lambda *_: {"ratios": {}})
+    monkeypatch.setattr(report_steps, "observe", lambda *_, put, **__: put({"ratios": {}}))
     return asked, answers
 
 
@@ -248,6 +252,7 @@ def test_the_ratios_are_to_the_bare_loop_of_the_same_round():
         return Turn(100, p50, p99, rate)
 
     rounds = [
+        {"bare": turn(3.0, 3.0, 30.0)},  # the next turn failed
         {"bare": turn(1.0, 2.0, 100.0), "headless": turn(1.1, 2.0, 90.0), "screen": turn(1.2, 3.0, 80.0)},
         {"bare": turn(2.0, 4.0, 50.0), "headless": turn(2.0, 4.4, 50.0), "screen": turn(2.0, 4.0, 50.0)},
         {"bare": turn(4.0, 8.0, 25.0), "headless": turn(4.2, 8.0, 25.0), "screen": turn(6.0, 8.0, 20.0)},
@@ -256,6 +261,69 @@ def test_the_ratios_are_to_the_bare_loop_of_the_same_round():
     assert ratios["headless"]["p50"] == pytest.approx({"median": 1.05, "min": 1.0, "max": 1.1})
     assert ratios["screen"]["p99"] == pytest.approx({"median": 1.0, "min": 1.0, "max": 1.5})
     assert ratios["headless"]["throughput"] == pytest.approx({"median": 1.0, "min": 0.9, "max": 1.0})
+
+
+def test_turns_that_ended_are_kept_when_one_does_not(tmp_path, monkeypatch):
+    def fail(turns, place):
+        raise turns.unended("screen", turns.limit("screen"))
+
+    whole = {name: lambda *_: np.full(100, 1_000_000) for name in observer_effect.CONDITIONS}
+    monkeypatch.setattr(observer_effect, "_RUN", whole | {"screen": fail})
+    kept = []
+    limits = report_steps.Limits(120.0, time.monotonic() + 3600)
+    with pytest.raises(EdgetopError) as failed:
+        report_steps.observe("tflite", tmp_path, {}, 18.0, lambda _: None, limits=limits, start_s=None, put=kept.append)
+    assert str(failed.value) == "tflite: a turn of edgetop with its screen, of 2 s, did not end within 122 s"
+    (document,) = kept
+    assert set(document["ratios"]) == {"headless"}
+    assert [set(one) for one in document["rounds"]] == [{"bare", "headless"}]
+
+
+def test_a_soak_that_does_not_end_is_stopped_and_its_figures_are_kept(tmp_path, monkeypatch):
+    class Endless:
+        """A run that measures until it is stopped."""
+
+        progress = ""
+
+        def __init__(self, *_, **__):
+            self.is_stopped = False
+
+        def stop(self):
+            self.is_stopped = True
+
+        def run(self, look, _):
+            while not self.is_stopped:
+                look()
+            return Outcome(143, {"session": {"end_reason": "signal"}, "latency": {"count": 7},
+                                 "verdict": {"now": "STEADY"}, "warnings": ()}, "")  # fmt: skip
+
+    monkeypatch.setattr(report_steps, "ChildRun", Endless)
+    limits = report_steps.Limits(-9.5, time.monotonic() + 3600)  # as if the run had taken too long already
+    soaks = report_steps.Soaks(["onnx", "tflite"], tmp_path, {}, 20.0, limits)
+    with pytest.raises(EdgetopError) as failed:
+        soaks.run()
+    told = "the run of 10 s did not end within 0 s: what it measured until then is kept"
+    assert str(failed.value) == f"onnx: {told}; tflite: {told}"
+    assert {name: one["latency"]["count"] for name, one in soaks.reports.items()} == {"onnx": 7, "tflite": 7}
+    assert (soaks.loaded, soaks.start_s) == (None, None)  # nothing was seen to be measured
+
+
+def test_a_slow_board_gets_more_patience_but_not_beyond_the_end():
+    now = time.monotonic()
+    quick, slow, slowest = (report_steps.Limits.of(read_s, read_s / 2, now + 3600) for read_s in (2.0, 30.0, 900.0))
+    assert (quick.patience_s, slow.patience_s, slowest.patience_s) == (120.0, 300.0, 600.0)
+    assert (quick.capture_s, slow.capture_s, slowest.capture_s) == (60.0, 75.0, 300.0)
+    assert slow.of_run("onnx", 60.0) == 360.0
+    late = report_steps.Limits.of(30.0, 15.0, now + report_steps.STOP_S + 100)
+    assert 60.0 < late.of_run("onnx", 60.0) <= 100.0
+    with pytest.raises(EdgetopError, match="onnx needs 200 s, and the report may take only"):
+        late.of_run("onnx", 200.0)
+
+
+def test_a_board_on_which_programs_start_slowly_gets_fewer_turns():
+    assert observer_effect.plan(126.0)[0] == 5
+    assert observer_effect.plan(126.0, 20.0) == (2, 1.0)
+    assert observer_effect.plan(126.0, 500.0) == (1, 1.0)
 
 
 def test_a_turn_without_an_inference_is_no_zero():
@@ -286,8 +354,10 @@ def test_what_is_unknown_is_said_so():
 
 def test_one_round_has_no_spread():
     spread = {"median": 1.0, "min": 0.9, "max": 1.1}
-    ratios = {"headless": {"p50": spread}}
-    told = [list(figures({"observer": {"ratios": ratios, "rounds": [{}] * count}})) for count in (1, 5)]
+    ratios, whole = {"headless": {"p50": spread}}, {"bare": {}, "headless": {}}
+    told = [
+        list(figures({"observer": {"ratios": ratios, "rounds": [{"bare": {}}, *[whole] * count]}})) for count in (1, 5)
+    ]
     assert told == [
         ["edgetop headless over a bare loop, 1 round: p50 1.00"],
         ["edgetop headless over a bare loop, 5 rounds: p50 1.00 (0.90 to 1.10)"],

@@ -69,9 +69,21 @@ def test_what_describes_a_board_stays(redaction, text):
 def test_a_document_is_redacted_in_depth_and_keeps_its_numbers(redaction):
     document = {"a": [{"anna": "anna", "n": 10000000, "x": None, "ok": True}], "t": ("berta", 1.5)}
     assert redaction.document(document) == {
-        "a": [{"xxxx": "xxxx", "n": 10000000, "x": None, "ok": True}],
+        "a": [{"anna": "xxxx", "n": 10000000, "x": None, "ok": True}],
         "t": ["xxxxx", 1.5],
     }
+    assert redaction.foreign({"anna": ["berta"]}) == {"xxxx": ["xxxxx"]}
+
+
+@pytest.mark.parametrize("name", ["board", "cpu", "temp", "sensors", "pi", "root", "doctor", "throttled"])
+def test_a_host_or_a_user_named_by_a_word_of_edgetop_changes_no_document(name, tmp_path, monkeypatch):
+    for variable in ("USER", "LOGNAME", "HOSTNAME"):
+        monkeypatch.setenv(variable, name)
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hostname").write_text(f"{name}\n")
+    document = {name: {"name": name, "what": f"The {name} of this board: throttled, with a root file system"}}
+    assert Redaction(Root(tmp_path)).document(document) == document
 
 
 def test_this_very_user_and_machine_are_removed():

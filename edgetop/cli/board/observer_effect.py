@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +30,8 @@ ROUNDS = 5  # The least and the greatest of five rounds bound the median with 94
 CONDITIONS = ("bare", "headless", "screen")
 THREADS = 1  # a core is left for edgetop, as a board in production has to
 LEAST_TURN_S = 1.0
-START_S = 1.5  # time that a program takes to start and to end, on average over the conditions
-PATIENCE_S = 120.0  # time that a turn may take beyond its length: a slow card, a cold runtime
+STOP_S = 60.0  # time that a run gets to end when it is asked to
+START_S = 1.5  # least time that a program takes to start and to end, on average over the conditions
 COLUMNS, ROWS = 160, 50  # the largest screen of the README's table
 
 
@@ -53,53 +53,67 @@ class Turn:
         return cls(len(latencies_ns), float(p50), float(p99), float(1e9 / latencies_ns.mean()))
 
 
-Round = Mapping[str, Turn]  # by condition
+Round = Mapping[str, Turn]  # by condition; of the last round, some may be missing
+NAMES = {"bare": "of the bare loop", "headless": "of edgetop without a screen", "screen": "of edgetop with its screen"}
 
 
 @frozen
 class Turns:
     """The plan of a measurement: the model, the number of rounds, the length of a turn, and a folder for results."""
 
-    model: Path
+    model_format: str  # such as "onnx"
     rounds: int
     seconds: float  # length of a turn
     folder: Path  # a private one
     environment: Mapping[str, str]
+    limit: Callable[[str], float]  # called with a turn's name: seconds that it may take; raises if no time is left
+
+    @property
+    def model(self) -> Path:
+        return demo.model_path(self.model_format)
+
+    def name(self, condition: str) -> str:
+        return f"{self.model_format}: a turn {NAMES[condition]}"
+
+    def unended(self, condition: str, limit_s: float) -> EdgetopError:
+        return EdgetopError(f"{self.name(condition)}, of {self.seconds:.0f} s, did not end within {limit_s:.0f} s")
 
 
-def measure(turns: Turns, tell: Callable[[str], None]) -> list[Round]:
-    """Run all rounds and return them.
+def measure(turns: Turns, tell: Callable[[str], None], rounds: list[dict[str, Turn]]) -> None:
+    """Run all rounds, and append their figures to `rounds`.
 
     A round has three turns: the bare loop, edgetop without a screen, edgetop with its screen. Their order changes from
-    round to round. `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
+    round to round. `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails; `rounds` has the
+    turns before it.
     """
-    rounds: list[Round] = []
     for number in range(turns.rounds):
-        found = {}
+        found: dict[str, Turn] = {}
+        rounds.append(found)
         for place in range(len(CONDITIONS)):
             condition = CONDITIONS[(number + place) % len(CONDITIONS)]
             tell(f"round {number + 1} of {turns.rounds}: {condition}")
             found[condition] = Turn.of(_RUN[condition](turns, turns.folder / f"turn-{number}-{condition}"))
-        rounds.append(found)
-    return rounds
 
 
 def _bare(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
     out = place.with_suffix(".npy")
     words = [str(turns.model), f"{turns.seconds:.3f}", str(THREADS), str(out)]
+    limit_s = turns.limit(turns.name("bare"))
     try:
         done = subprocess.run(  # noqa: S603  our own program
             [sys.executable, bare_loop.__file__, *words],
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=turns.seconds + PATIENCE_S, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False,
             start_new_session=True, cwd=turns.folder, env=dict(turns.environment),
         )  # fmt: skip
         if done.returncode == 0:
             latencies: npt.NDArray[np.int64] = np.load(out, allow_pickle=False)
             return latencies
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise EdgetopError(f"the bare loop failed: {error}") from None
+    except subprocess.TimeoutExpired:
+        raise turns.unended("bare", limit_s) from None
+    except (OSError, ValueError) as error:
+        raise EdgetopError(f"{turns.name('bare')} failed: {error}") from None
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    raise EdgetopError(f"the bare loop failed: {said[-1] if said else f'exit status {done.returncode}'}")
+    raise EdgetopError(f"{turns.name('bare')} failed: {said[-1] if said else f'exit status {done.returncode}'}")
 
 
 def _arguments(turns: Turns, place: Path) -> list[str]:
@@ -108,21 +122,23 @@ def _arguments(turns: Turns, place: Path) -> list[str]:
 
 
 def _headless(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
+    limit_s = turns.limit(turns.name("headless"))
     run = ChildRun(_arguments(turns, place), turns.folder, environment=turns.environment)
-    until_s = time.monotonic() + turns.seconds + PATIENCE_S
+    until_s = time.monotonic() + limit_s
 
     def look() -> None:
         if time.monotonic() > until_s:
-            raise EdgetopError("a turn of the observer effect did not end")
+            raise turns.unended("headless", limit_s)
 
-    outcome = run.run(look, PATIENCE_S)
+    outcome = run.run(look, STOP_S)
     if not outcome.is_complete:
-        raise EdgetopError(f"a turn of the observer effect failed: {outcome.reason or outcome.end_reason}")
+        raise EdgetopError(f"{turns.name('headless')} failed: {outcome.reason or outcome.end_reason}")
     return latencies_of(session_folder(place))
 
 
 def _screen(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
-    until_s = time.monotonic() + turns.seconds + PATIENCE_S
+    limit_s = turns.limit(turns.name("screen"))
+    until_s = time.monotonic() + limit_s
     command = edgetop_command(*_arguments(turns, place))
     try:
         terminal = OwnTerminal(command, turns.environment, COLUMNS, ROWS)
@@ -130,7 +146,7 @@ def _screen(turns: Turns, place: Path) -> npt.NDArray[np.int64]:
         raise EdgetopError(f"no pseudo-terminal can be opened: {error.strerror}") from None
     try:
         if not terminal.read_until(lambda: b"FINISHED" in terminal.output, until_s):
-            raise EdgetopError("a turn of the observer effect with the screen did not end")
+            raise turns.unended("screen", limit_s)
         terminal.send(b"q")
         terminal.read_until(terminal.has_ended, until_s)
     finally:
@@ -153,23 +169,37 @@ def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def plan(total_s: float) -> tuple[int, float]:
-    """Return `(number of rounds, seconds of each turn)`, so that all turns together take about `total_s` seconds."""
-    least_s = (LEAST_TURN_S + START_S) * len(CONDITIONS)
+def plan(total_s: float, start_s: float | None = None) -> tuple[int, float]:
+    """Return `(number of rounds, seconds of each turn)`, so that all turns together take about `total_s` seconds.
+
+    `start_s` is how many seconds a run of edgetop takes beyond its length on this board, or None if that is unknown.
+    """
+    start_s = max(START_S, start_s or 0.0)
+    least_s = (LEAST_TURN_S + start_s) * len(CONDITIONS)
     rounds = min(ROUNDS, max(1, int(total_s / least_s)))
-    return rounds, max(LEAST_TURN_S, total_s / (rounds * len(CONDITIONS)) - START_S)
+    return rounds, max(LEAST_TURN_S, total_s / (rounds * len(CONDITIONS)) - start_s)
 
 
-def document(model_format: str, seconds: float, rounds: list[Round]) -> Document:
+def compared(rounds: Sequence[Mapping[str, object]], condition: str) -> int:
+    """Return in how many rounds both the bare loop and `condition` were measured."""
+    return sum("bare" in one and condition in one for one in rounds)
+
+
+def document(model_format: str, seconds: float, rounds: Sequence[Round]) -> Document:
     """Return a JSON document with all rounds, and with edgetop's figures divided by the bare loop's figures.
 
-    Each ratio has its median, least and greatest value over all rounds. `model_format` is such as "onnx". `seconds` is
+    Each ratio has its median, least and greatest value over the rounds that have both turns; a condition that no round
+    has beside the bare loop is left out. `model_format` is such as "onnx". `seconds` is
     the length of a turn.
     """
     figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
     ratios = {
-        condition: {name: _spread([_ratio(one, condition, field) for one in rounds]) for name, field in figures.items()}
+        condition: {
+            name: _spread([_ratio(one, condition, field) for one in rounds if {"bare", condition} <= one.keys()])
+            for name, field in figures.items()
+        }
         for condition in CONDITIONS[1:]
+        if compared(rounds, condition)
     }
     shown = [
         {name: {each: getattr(turn, each) for each in ("count", *figures.values())} for name, turn in one.items()}

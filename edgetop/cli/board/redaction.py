@@ -44,17 +44,27 @@ class Redaction:
         return _PERHAPS_IPV6.sub(_without_ipv6, _IPV4.sub(_blank, text))
 
     def document(self, document: Document) -> Document:
-        """Return the JSON object with its keys and texts redacted by the method `text`. Numbers stay unchanged."""
-        return {self.text(key): self.value(value) for key, value in document.items()}
+        """Return the JSON object with its texts redacted by the method `text`. Keys and numbers stay unchanged."""
+        return {key: self.value(value) for key, value in document.items()}
 
     def value(self, value: object) -> object:
-        """Return a JSON value (text, number, list, object or None) with all its texts redacted by the method `text`."""
+        """Return a JSON value (text, number, list, object or None) with all its texts redacted by the method `text`.
+
+        Keys stay unchanged: a document's keys are edgetop's own words.
+        """
+        return self._value(value, keys=False)
+
+    def foreign(self, value: object) -> object:
+        """Return a JSON value whose keys a user or a program chose, with its keys and texts redacted."""
+        return self._value(value, keys=True)
+
+    def _value(self, value: object, *, keys: bool) -> object:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return self.document(dict(value))
+            return {self.text(key) if keys else key: self._value(one, keys=keys) for key, one in value.items()}
         if isinstance(value, list | tuple):
-            return [self.value(one) for one in value]
+            return [self._value(one, keys=keys) for one in value]
         return value
 
 

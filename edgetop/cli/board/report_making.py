@@ -3,7 +3,8 @@
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,14 +12,14 @@ from pathlib import Path
 import click
 
 from edgetop import __version__
-from edgetop.cli.board import report_steps
+from edgetop.cli.board import observer_effect, report_steps
 from edgetop.cli.board.capture import listing, refuse, write
 from edgetop.cli.board.installation_checks import installed_formats
 from edgetop.cli.board.redaction import Redaction
 from edgetop.cli.output import print_text
 from edgetop.errors import EXIT_DONE, EdgetopError, OutputError
 from edgetop.files import why
-from edgetop.formatting import clean, quantity, size
+from edgetop.formatting import axis_time, clean, quantity, size
 from edgetop.sensors.capture.collect import LOADED, Capture, pack
 from edgetop.sensors.capture.unpack import REPORT
 from edgetop.sensors.root import Root
@@ -26,7 +27,9 @@ from edgetop.session.typed_json import Document
 
 READING_S = 20.0  # time of the steps that only read
 LEAST_S = 10.0  # of the steps that load the board
+EXTRA_S = 1200.0  # time that all steps may take beyond the time asked for, because the board is slow
 DECLINED = "declined"
+READING = ("doctor", "sensors", "capture")  # steps that only read: they show how slow the board is
 PARTS = ("doctor", "sensors", "sensors_loaded", "soaks", "observer")  # of the document; None if a step was not done
 
 
@@ -38,21 +41,24 @@ class Report:
     document: Document = field(default_factory=lambda: dict.fromkeys(PARTS))
     capture: Capture | None = None
     loaded: Capture | None = None
+    start_s: float | None = None  # seconds that a run takes beyond its length; None if unknown
 
 
 def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
     """Measure the board, write the report to `path`, and return the exit code.
 
     A step that fails or is declined is noted, and the next steps still run. `total_s` is about how many seconds all
-    steps may take. With `yes`, the user is not asked. `force` allows replacing an existing file. Raises InputError
-    and OutputError.
+    steps take; on a slow board it may be up to EXTRA_S seconds more. With `yes`, the user is not asked. `force` allows
+    replacing an existing file. Raises InputError and OutputError.
     """
     refuse(path, "--output", yes=yes, force=force)
     if not path.parent.is_dir():  # known before five minutes are spent
         raise OutputError(f"--output {path}: there is no folder {path.parent}", "create it, or choose another path")
     redaction = Redaction(Root())
+    about, most = (axis_time(round(seconds)) for seconds in (_whole_s(total_s), _whole_s(total_s) + EXTRA_S))
+    print_text(f"This takes about {about}, on a slow board at most {most}. Ctrl+C ends it without a file.", err=True)
     with tempfile.TemporaryDirectory(prefix="edgetop-board-report-", ignore_cleanup_errors=True) as folder:
-        report = _measured(Path(folder), max(LEAST_S, total_s - READING_S), yes=yes)
+        report = _measured(Path(folder), _whole_s(total_s) - READING_S, yes=yes)
     document = redaction.document(
         {
             "edgetop_version": __version__,
@@ -69,11 +75,15 @@ def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
     return EXIT_DONE
 
 
+def _whole_s(total_s: float) -> float:
+    return max(READING_S + LEAST_S, total_s)
+
+
 def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
     # Neither the user's settings nor his recordings take part.
     private = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "XDG_CONFIG_HOME": str(folder / "config")}
     report = Report()
-    steps = _Steps(report, yes=yes)
+    steps = _Steps(report, loaded_s + READING_S + EXTRA_S, yes=yes)
     steps.take(
         "doctor", "checks of the settings and the state of this board", partial(_put, report, report_steps.doctor)
     )
@@ -90,28 +100,40 @@ def _measured(folder: Path, loaded_s: float, *, yes: bool) -> Report:
         ]
         return report
     soak_s = loaded_s * report_steps.SOAK_SHARE
-    soaks = report_steps.Soaks(formats, folder, private, soak_s)
+    soaks = partial(report_steps.Soaks, formats, folder, private, soak_s)
     question = f"Run the built-in model on all cores for {soak_s:.0f} s? The board gets warm."
-    steps.take("soak", f"the built-in model runs: {', '.join(formats)}", partial(_soak, report, soaks), question)
+    steps.take("soak", f"the built-in model runs: {', '.join(formats)}", partial(_soak, report, soaks, steps), question)
     observer_s = loaded_s - soak_s
-    observer = partial(report_steps.observe, formats[0], folder, private, observer_s, steps.tell)
+    observer = partial(_observe, report, formats[0], folder, private, observer_s, steps)
     question = f"Run the built-in model on one core for {observer_s:.0f} s, in turns with and without edgetop?"
-    steps.take("observer", "what edgetop costs the model", partial(_put, report, observer, "observer"), question)
+    steps.take("observer", "what edgetop costs the model", observer, question)
     return report
 
 
 class _Steps:
     """Runs steps of `edgetop board-report`: asks the user, does the step, and notes whether it was done."""
 
-    def __init__(self, report: Report, *, yes: bool) -> None:
+    def __init__(self, report: Report, most_s: float, *, yes: bool) -> None:
+        """Begin a report whose steps may take `most_s` seconds. The time in which a question waits does not count."""
         self._report, self._yes = report, yes
+        self._until_s = time.monotonic() + most_s
+        self._taken_s: dict[str, float] = {}  # by step
+
+    def limits(self) -> report_steps.Limits:
+        """Return how long the runs may take that come now, by the time that the first steps took."""
+        read_s = sum(self._taken_s.get(name, 0.0) for name in READING)
+        return report_steps.Limits.of(read_s, self._taken_s.get("capture", 0.0), self._until_s)
 
     def take(self, name: str, what: str, work: Callable[[], None], question: str = "") -> None:
         """Run the step `name` by calling `work`. `what` describes the step to the user.
 
         `question` is asked before the step. With "", nothing is asked: the step only reads what every user may read.
         """
-        if question and not self._yes and not click.confirm(question, default=name != "root", err=True):
+        asked_s = time.monotonic()
+        agreed = not question or self._yes or click.confirm(question, default=name != "root", err=True)
+        began_s = time.monotonic()
+        self._until_s += began_s - asked_s
+        if not agreed:
             self._report.steps.append({"name": name, "done": False, "why": DECLINED})
             return
         print_text(f"{name}: {what}", err=True)
@@ -122,6 +144,7 @@ class _Steps:
             reason = str(error)
         except OSError as error:
             reason = why(error)
+        self._taken_s[name] = time.monotonic() - began_s
         if reason is not None:
             print_text(f"{name}: failed: {reason}", err=True)
         self._report.steps.append({"name": name, "done": reason is None, "why": reason})
@@ -130,8 +153,8 @@ class _Steps:
         print_text(f"  {line}", err=True)
 
 
-def _put(report: Report, make: Callable[[], Document], name: str = "") -> None:
-    report.document[name or getattr(make, "__name__", "")] = make()
+def _put(report: Report, make: Callable[[], Document]) -> None:
+    report.document[getattr(make, "__name__", "")] = make()
 
 
 def _capture(report: Report) -> None:
@@ -142,12 +165,25 @@ def _capture_as_root(report: Report, sudo: str, folder: Path, yes: bool) -> None
     report.capture = report_steps.capture_as_root(sudo, folder, may_ask=not yes)
 
 
-def _soak(report: Report, soaks: report_steps.Soaks) -> None:
+def _soak(report: Report, prepare: Callable[[report_steps.Limits], report_steps.Soaks], steps: _Steps) -> None:
+    soaks = prepare(steps.limits())
     try:
         soaks.run()
     finally:  # what one runtime measured is kept if the other fails
         report.document |= {"soaks": soaks.reports, "sensors_loaded": soaks.sensors}
-        report.loaded = soaks.loaded
+        report.loaded, report.start_s = soaks.loaded, soaks.start_s
+
+
+def _observe(
+    report: Report, model_format: str, folder: Path, environment: Mapping[str, str], total_s: float, steps: _Steps
+) -> None:
+    def put(document: Document) -> None:
+        report.document["observer"] = document
+
+    report_steps.observe(
+        model_format, folder, environment, total_s, steps.tell,
+        limits=steps.limits(), start_s=report.start_s, put=put,
+    )  # fmt: skip
 
 
 def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None, document: Document) -> Iterator[str]:
@@ -163,7 +199,8 @@ def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None,
     yield from (f"    {line}" for line in figures(document))
     yield from listing(capture)
     if loaded:
-        yield f"  {LOADED}: {len(loaded.files)} of the same files, read while the model ran"
+        yield f"  {LOADED}: {len(loaded.files)} of these {len(capture.files)} files, read while the model ran"
+        yield from (f"  - {clean(note)}" for note in loaded.notes if note not in capture.notes)
     yield "Nothing was sent. To read the figures: tar xzOf FILE report.json; to unpack all: tar xzf FILE"
 
 
@@ -182,8 +219,8 @@ def figures(document: Document) -> Iterator[str]:
 
 
 def _observer_words(observer: Document) -> Iterator[str]:
-    rounds = len(observer.get("rounds", ()))
     for condition, ratios in observer.get("ratios", {}).items():
+        rounds = observer_effect.compared(observer.get("rounds", ()), condition)
         told = ", ".join(f"{name} {_spread_words(one, rounds)}" for name, one in ratios.items())
         yield f"edgetop {condition} over a bare loop, {quantity(rounds, 'round')}: {told}"
 

@@ -5,16 +5,21 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from edgetop import demo
 from edgetop.cli.board import diagnosis, observer_effect, sensor_table
+from edgetop.cli.board.observer_effect import STOP_S
 from edgetop.cli.running.child_run import ChildRun, show_progress
 from edgetop.cli.terminal import edgetop_command
 from edgetop.doctor import state_checks
 from edgetop.errors import EdgetopError
 from edgetop.formatting import clean, cut
-from edgetop.sensors.capture.collect import Capture, collect
+from edgetop.frozen import frozen
+from edgetop.recording.session_folder import session_folder
+from edgetop.sensors.capture.collect import DEADLINE_S, Capture, collect
 from edgetop.sensors.capture.unpack import MAX_ARCHIVE_BYTES, unpack
 from edgetop.sensors.root import UNREADABLE, Root
 from edgetop.sensors.survey import survey_board
@@ -22,8 +27,12 @@ from edgetop.session.typed_json import Document
 
 SOAK_SHARE = 0.55  # of the whole time; the observer effect gets the rest
 IDLE_SHARE = 0.2  # of a soak
-LOADED_AFTER = 0.6  # of a soak: when the board is read and captured under load
+LOADED_AFTER = 0.6  # of a soak: the board is read and captured under load then, or once inferences are measured
 SUDO_S = 120.0
+LEAST_PATIENCE_S, MOST_PATIENCE_S = 120.0, 600.0
+PATIENCE_PER_STEP = 10  # times as long as the steps took that only read
+CAPTURE_PER_IDLE = 5  # times as long as the capture at rest took
+MOST_CAPTURE_S = 300.0
 REFUSED = ("EACCES", "EPERM")
 # Parts of a session's report that have figures only. Words in the others may name programs and files of the user.
 FIGURES = (
@@ -49,8 +58,37 @@ def sensors() -> Document:
     return sensor_table.document(survey)
 
 
-def capture() -> Capture:
-    return collect(Root())
+def capture(deadline_s: float = DEADLINE_S) -> Capture:
+    return collect(Root(), deadline_s=deadline_s)
+
+
+@frozen
+class Limits:
+    """How long the runs of a report may take: the slower the board read its own files, the longer."""
+
+    patience_s: float  # time that a run may take beyond its length
+    until_s: float  # value of `time.monotonic` at which the last run has to end
+    capture_s: float = DEADLINE_S  # limit of the capture under load
+
+    @classmethod
+    def of(cls, read_s: float, capture_s: float, until_s: float) -> "Limits":
+        """Return the limits on a board whose first steps took `read_s` seconds, `capture_s` of them for the capture."""
+        return cls(
+            min(MOST_PATIENCE_S, max(LEAST_PATIENCE_S, PATIENCE_PER_STEP * read_s)),
+            until_s - STOP_S,
+            min(MOST_CAPTURE_S, max(DEADLINE_S, CAPTURE_PER_IDLE * capture_s)),
+        )
+
+    def of_run(self, what: str, length_s: float) -> float:
+        """Return how many seconds a run of `length_s` seconds may take. Raises EdgetopError if no time is left for it.
+
+        `what` names the run in the error.
+        """
+        left_s = self.until_s - time.monotonic()
+        if left_s < length_s:
+            left = f"the report may take only {max(0.0, left_s):.0f} s more"
+            raise EdgetopError(f"{what} needs {length_s:.0f} s, and {left}")
+        return min(length_s + self.patience_s, left_s)
 
 
 def refused_files(found: Capture) -> int:
@@ -96,54 +134,92 @@ class Soaks:
     Each run begins with a rest, in which the idle power is measured.
     """
 
-    def __init__(self, formats: list[str], folder: Path, environment: Mapping[str, str], total_s: float) -> None:
+    def __init__(
+        self, formats: list[str], folder: Path, environment: Mapping[str, str], total_s: float, limits: Limits
+    ) -> None:
         """Prepare a run for each of `formats`, such as "onnx". All runs together take `total_s` seconds.
 
-        `folder` is a private folder for the sessions. `environment` are the environment variables of the runs.
+        `folder` is a private folder for the sessions. `environment` are the environment variables of the runs. `limits`
+        say how much longer the runs may take.
         """
+        self.start_s: float | None = None  # what the shortest run took beyond its length; None if no run ended
         self.reports: dict[str, Document] = {}
         self.sensors: Document | None = None  # under load
         self.loaded: Capture | None = None  # the board under load
         self._formats, self._folder, self._environment = formats, folder, environment
         self._each_s = total_s / max(1, len(formats))
+        self._limits = limits
 
     def run(self) -> None:
         """Run the model on all runtimes. If some runs fail, the others still run.
 
-        Afterwards the EdgetopError of the first failed run is raised.
+        Afterwards an EdgetopError is raised that names each failed run.
         """
         failed: list[EdgetopError] = []
         for model_format in self._formats:
             try:
-                self.reports[model_format] = self._soak(model_format)
+                self._soak(model_format)
             except EdgetopError as error:  # noqa: PERF203  the other runtime is to run all the same
                 failed.append(error)
         if failed:
-            raise failed[0]
+            raise EdgetopError("; ".join(map(str, failed)))
 
-    def _soak(self, model_format: str) -> Document:
+    def _soak(self, model_format: str) -> None:
+        """Run the model of one format, and keep its report. Raises EdgetopError if the run did not end by itself.
+
+        A run that takes too long is asked to end, and the figures that it measured until then are kept.
+        """
+        limit_s = self._limits.of_run(model_format, self._each_s)
         idle_ms, load_ms = (self._each_s * share * 1000 for share in (IDLE_SHARE, 1 - IDLE_SHARE))
         phases = ("--idle-baseline", f"{idle_ms:.0f}ms", "--duration", f"{load_ms:.0f}ms")
         model = str(demo.model_path(model_format))
-        arguments = ["run", model, *phases, "-o", str(self._folder / f"soak-{model_format}")]
-        run = ChildRun(arguments, self._folder, environment=self._environment)
-        look_at_s = time.monotonic() + self._each_s * LOADED_AFTER
-        until_s = time.monotonic() + self._each_s + observer_effect.PATIENCE_S
+        place = self._folder / f"soak-{model_format}"
+        began_s = time.monotonic()
+        run = ChildRun(["run", model, *phases, "-o", str(place)], self._folder, environment=self._environment)
+        too_long = f"{model_format}: the run of {self._each_s:.0f} s did not end within {limit_s:.0f} s"
+        stopped = False
 
         def look() -> None:
+            nonlocal stopped
             show_progress(f"  {cut(clean(run.progress), 70)}")
-            if self.loaded is None and time.monotonic() > look_at_s:
-                self.sensors, self.loaded = sensors(), capture()
-            if time.monotonic() > until_s:
-                raise EdgetopError("the run did not end")
+            taken_s = time.monotonic() - began_s
+            if self.loaded is None and taken_s > self._each_s * LOADED_AFTER and measures(session_folder(place)):
+                self.sensors, self.loaded = sensors(), self._captured(run)
+            if taken_s > limit_s + STOP_S:
+                raise EdgetopError(too_long)
+            if taken_s > limit_s and not stopped:
+                stopped = True
+                run.stop()
 
         try:
-            outcome = run.run(look, observer_effect.PATIENCE_S)
+            outcome = run.run(look, STOP_S)
         finally:
             show_progress("")
+        has_measured = outcome.report is not None and outcome.report["latency"]["count"]
+        if outcome.report is not None and (outcome.is_complete or has_measured):
+            self.reports[model_format] = figures_of(outcome.report)
+        if stopped:
+            kept = "what it measured until then is kept" if has_measured else "it measured nothing"
+            raise EdgetopError(f"{too_long}: {kept}")
         if not outcome.is_complete or outcome.report is None:
             raise EdgetopError(f"{model_format}: {outcome.reason or f'the run ended: {outcome.end_reason}'}")
-        return figures_of(outcome.report)
+        beyond_s = time.monotonic() - began_s - self._each_s
+        self.start_s = beyond_s if self.start_s is None else min(self.start_s, beyond_s)
+
+    def _captured(self, run: ChildRun) -> Capture:
+        """Return the board's files, read while `run` loads the board. A note says so if the run ended meanwhile."""
+        found = capture(self._limits.capture_s)
+        if run.has_ended():
+            found = replace(found, notes=(*found.notes, "the model's run ended before the last files were read"))
+        return found
+
+
+def measures(folder: Path) -> bool:
+    """Return whether the session in `folder`, which is being recorded, has measured inferences."""
+    try:
+        return len(observer_effect.latencies_of(folder)) > 0
+    except (EdgetopError, OSError):  # nothing is recorded yet
+        return False
 
 
 def figures_of(report: Document) -> Document:
@@ -163,16 +239,32 @@ def figures_of(report: Document) -> Document:
 
 
 def observe(
-    model_format: str, folder: Path, environment: Mapping[str, str], total_s: float, tell: Callable[[str], None]
-) -> Document:
-    """Measure the observer effect (what edgetop costs a model) in about `total_s` seconds. Return a JSON document.
+    model_format: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    total_s: float,
+    tell: Callable[[str], None],
+    *,
+    limits: Limits,
+    start_s: float | None,
+    put: Callable[[Document], None],
+) -> None:
+    """Measure the observer effect (what edgetop costs a model) in about `total_s` seconds.
 
     `model_format` is such as "onnx". `folder` is a private folder for the sessions, and `environment` are their
-    environment variables. `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails.
+    environment variables. `tell` gets a line of text before each turn. `start_s` is how many seconds a run takes beyond
+    its length, or None if that is unknown. `limits` say how long a turn may take. `put` gets the JSON document, also if
+    a turn fails after others have ended; EdgetopError is raised then.
     """
-    rounds, seconds = observer_effect.plan(total_s)
-    turns = observer_effect.Turns(demo.model_path(model_format), rounds, seconds, folder, environment)
-    return observer_effect.document(model_format, seconds, observer_effect.measure(turns, tell))
+    rounds, seconds = observer_effect.plan(total_s, start_s)
+    limit = partial(limits.of_run, length_s=seconds)
+    turns = observer_effect.Turns(model_format, rounds, seconds, folder, environment, limit)
+    found: list[dict[str, observer_effect.Turn]] = []
+    try:
+        observer_effect.measure(turns, tell, found)
+    finally:
+        if whole := [one for one in found if one]:
+            put(observer_effect.document(model_format, seconds, whole))
 
 
 def versions() -> list[str]:

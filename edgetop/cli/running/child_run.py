@@ -82,20 +82,20 @@ class ChildRun:
         """
         with self._log, self._result:
             try:
-                while not self._has_ended():
+                while not self.has_ended(LOOK_S):
                     look()
             except BaseException:
                 self.stop()
                 until_s = time.monotonic() + patience_s
-                while not self._has_ended() and time.monotonic() < until_s:
+                while not self.has_ended(LOOK_S) and time.monotonic() < until_s:
                     pass
                 raise
             return self._outcome()
 
-    def _has_ended(self) -> bool:
-        """Wait up to half a second for the process to end. Return whether it has ended."""
+    def has_ended(self, wait_s: float = 0.0) -> bool:
+        """Wait up to `wait_s` seconds for the process to end. Return whether it has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(LOOK_S)
+            self._process.wait(wait_s)
         return self._process.returncode is not None
 
     def stop(self) -> None:

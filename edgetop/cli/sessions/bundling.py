@@ -66,7 +66,7 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
         root.mkdir()
         manifest = redacted_manifest(recording.manifest, redaction)
         inside = redaction.text(name) + SUFFIX
-        left_out = copy_redacted(folder, root / inside, manifest, redaction.value)
+        left_out = copy_redacted(folder, root / inside, manifest, redaction.foreign)
         _write_reports(root, root / inside, redaction)
         lines = [*_contents(root, inside), *_left_out(left_out), f"removed: {REMOVED}."]
         write_file(root / README, "\n".join(lines) + "\n")
@@ -101,6 +101,8 @@ def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
     )
     document: Document = manifest_codec.to_json(plain)
     redacted = redaction.document(document)
+    if "labels" in document:
+        redacted["labels"] = redaction.foreign(document["labels"])
     redacted.update((key, document[key]) for key in _NO_TEXTS if key in document)
     for after, before in zip(redacted.get("sensors", ()), document.get("sensors", ()), strict=True):
         after["id"] = before["id"]  # tables refer to it

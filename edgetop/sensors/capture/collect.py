@@ -35,6 +35,7 @@ FILE_DEADLINE_S = 1.0
 DEADLINE_S = 60.0
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # names that the kernel gives to files
+CUT = ": what would have come after is missing"
 _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
 
@@ -45,6 +46,11 @@ class Capture:
     files: Mapping[str, bytes]
     links: Mapping[str, str]  # target relative to the link's folder
     notes: tuple[str, ...]  # a line for each thing that could not be taken, with the reason
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether collecting ended at a limit of time or size, so that files are missing."""
+        return any(note.endswith(CUT) for note in self.notes)
 
 
 class _Enough(Exception):  # noqa: N818  not an error: it ends the walk
@@ -69,7 +75,7 @@ def collect(
         for path in paths() if wanted is None else wanted:
             walk.take("", path)
     except _Enough as enough:
-        walk.notes.append(f"{enough}: what would have come after is missing")
+        walk.notes.append(f"{enough}{CUT}")
     walk.take_commands()
     return walk.finished()
 
@@ -195,7 +201,7 @@ def _and_parents(path: str) -> list[str]:
 # A capture is written as a compressed tar file without owners and times, and without paths that leave its folder.
 
 TREE, LOADED = "tree", "tree-loaded"
-NOTES = "notes.txt"
+NOTES, LOADED_NOTES = "notes.txt", "notes-loaded.txt"
 MODE = 0o600
 
 
@@ -223,15 +229,16 @@ def pack(
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        members = [*_plain_members(documents), *_members(capture), *(_tree_members(loaded, LOADED) if loaded else ())]
+        members = [*_plain_members(documents), *_members(capture, TREE, NOTES)]
+        members += _members(loaded, LOADED, LOADED_NOTES) if loaded else ()
         for member, content in members:
             archive.addfile(member, io.BytesIO(content))
     return packed.getvalue()
 
 
-def _members(capture: Capture) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
-    yield from _plain_members({NOTES: notes_text(capture).encode()})
-    yield from _tree_members(capture, TREE)
+def _members(capture: Capture, tree: str, notes: str) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
+    yield from _plain_members({notes: notes_text(capture, tree).encode()})
+    yield from _tree_members(capture, tree)
 
 
 def _plain_members(documents: Mapping[str, bytes]) -> Iterator[tuple[tarfile.TarInfo, bytes]]:
@@ -264,7 +271,8 @@ def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target:
     return info
 
 
-def notes_text(capture: Capture) -> str:
-    head = f"Captured by edgetop {__version__}. The board is in {TREE}/: edgetop sensors --sysroot {TREE}\n"
+def notes_text(capture: Capture, tree: str = TREE) -> str:
+    """Return the text of the file that says what could not be taken. `tree` is the archive's folder with the files."""
+    head = f"Captured by edgetop {__version__}. The board is in {tree}/: edgetop sensors --sysroot {tree}\n"
     lines = "".join(f"- {note}\n" for note in capture.notes) or "- nothing: every file found could be read\n"
     return f"{head}\nWhat could not be taken:\n{lines}"

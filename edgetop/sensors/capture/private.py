@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
+from edgetop.sensors.capture.own_words import own_words
 from edgetop.sensors.root import Root
 
 # MAC addresses, UUIDs, and 32 hexadecimal digits (machine-id(5)) that are not part of a longer number.
@@ -52,11 +53,12 @@ class Private:
     def __init__(self, root: Root, more_names: Iterable[str] = ()) -> None:
         """Find the identifying texts in the files of `root`, such as serial numbers and names of users.
 
-        `more_names` are further names of hosts and users to remove.
+        `more_names` are further names of hosts and users to remove. A name that is a word of the board's hardware or
+        of edgetop's own texts is not removed.
         """
         identifiers = {text for text in _identifiers(root) if len(text) >= 6 and re.search(r"\d", text)}
-        vocabulary = _vocabulary(root)
         names = {name for name in (*_names(root), *more_names) if len(name) >= 3 and not name.isdigit()}
+        vocabulary = _vocabulary(root) | own_words(frozenset(name.lower() for name in names))
         self._identifiers = _any_of(identifiers)
         self._words = _any_of(name for name in names if name.lower() not in vocabulary)
 
@@ -156,6 +158,7 @@ def _plain_interfaces(text: str) -> str:
 FILTERS: dict[str, Callable[[str], str]] = {
     "proc/cpuinfo": lambda text: "".join(line for line in text.splitlines(True) if not line.startswith("Serial")),
     "proc/cmdline": lambda text: " ".join(word for word in text.split() if _PARAMETERS.fullmatch(word)) + "\n",
+    "proc/stat": lambda text: re.sub(r"(?m)^btime \d+$", "btime 0", text),  # the second of the boot; nothing reads it
     "proc/swaps": _plain_swaps,
     "proc/net/dev": _plain_interfaces,
 }

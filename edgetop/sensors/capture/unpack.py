@@ -7,12 +7,22 @@ import tarfile
 import zlib
 
 from edgetop.frozen import frozen
-from edgetop.sensors.capture.collect import LOADED, MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, NOTES, TREE, Capture
+from edgetop.sensors.capture.collect import (
+    LOADED,
+    LOADED_NOTES,
+    MAX_BYTES,
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    NOTES,
+    TREE,
+    Capture,
+)
 
 MAX_ARCHIVE_BYTES = 64 << 20
 MAX_DOCUMENT_BYTES = 8 << 20
-MAX_UNPACKED_BYTES = 2 * MAX_BYTES + MAX_DOCUMENT_BYTES + 4 * MAX_FILES * tarfile.BLOCKSIZE
+MAX_UNPACKED_BYTES = 2 * MAX_BYTES + 3 * MAX_DOCUMENT_BYTES + 4 * MAX_FILES * tarfile.BLOCKSIZE
 REPORT = "report.json"
+_NOTES_OF = {NOTES: TREE, LOADED_NOTES: LOADED}
 _PATH = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}(/[A-Za-z0-9_.,:@+=#-]{1,120}){0,30}")
 
 
@@ -21,7 +31,7 @@ class Unpacked:
     """One unpacked archive that `edgetop sensors --capture` or `edgetop board-report` wrote."""
 
     capture: Capture
-    loaded: Capture | None = None  # the board while it was busy
+    loaded: Capture | None = None  # the board while it was busy; without notes if edgetop 0.1.0 or earlier wrote it
     report: bytes | None = None  # the document of `edgetop board-report`, as JSON
 
 
@@ -32,7 +42,7 @@ def unpack(packed: bytes) -> Unpacked:
     """
     files: dict[str, dict[str, bytes]] = {TREE: {}, LOADED: {}}
     links: dict[str, dict[str, str]] = {TREE: {}, LOADED: {}}
-    notes: tuple[str, ...] = ()
+    notes: dict[str, tuple[str, ...]] = {}
     report = None
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as compressed:
@@ -44,13 +54,13 @@ def unpack(packed: bytes) -> Unpacked:
                 tree, _, path = member.name.partition("/")
                 if member.isdir() and tree in files:
                     continue
-                if member.name in (NOTES, REPORT) and member.isreg() and member.size <= MAX_DOCUMENT_BYTES:
+                if member.name in (*_NOTES_OF, REPORT) and member.isreg() and member.size <= MAX_DOCUMENT_BYTES:
                     content = _content(archive, member)
                     if member.name == REPORT:
                         report = content
                     else:
                         lines = content.decode("utf-8", "replace").splitlines()
-                        notes = tuple(line[2:] for line in lines if line.startswith("- "))
+                        notes[_NOTES_OF[member.name]] = tuple(line[2:] for line in lines if line.startswith("- "))
                 elif tree not in files or not _is_plain(path):
                     raise ValueError(f"{member.name[:80]!r} is no path of a board")
                 elif member.isreg() and member.size <= MAX_FILE_BYTES:
@@ -61,7 +71,7 @@ def unpack(packed: bytes) -> Unpacked:
                     raise ValueError(f"{member.name[:80]!r} is no file that a capture has")
     except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         raise ValueError(f"not an archive of a board: {error}") from None
-    capture, loaded = (Capture(files[tree], links[tree], notes if tree == TREE else ()) for tree in (TREE, LOADED))
+    capture, loaded = (Capture(files[tree], links[tree], notes.get(tree, ())) for tree in (TREE, LOADED))
     return Unpacked(capture, loaded if loaded.files else None, report)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from edgetop.sensors.capture.collect import Capture, collect, pack, write_archive
+from edgetop.sensors.capture.own_words import own_words
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board
@@ -173,6 +174,29 @@ def test_a_host_called_after_its_board_does_not_blank_the_board(tmp_path: Path) 
     assert capture.files["proc/device-tree/compatible"] == b"raspberrypi,5-model-b\0brcm,bcm2712\0"
     assert capture.files["proc/stat"] == b"cpu 1 2\n"
     assert Private(root).scrub(b"cpu-thermal") == b"cpu-thermal"
+
+
+@pytest.mark.parametrize("name", ["board", "sensors", "Temp", "memory", "observer"])
+def test_a_name_that_is_a_word_of_edgetop_does_not_blank_its_sentences(tmp_path: Path, name: str) -> None:
+    root = plant(tmp_path, {"etc/hostname": f"{name}\n", "etc/passwd": "berta:x:1000:1000::/:/bin/sh\n"})
+    sentence = f"the board took as long to read as it may: temp, memory, sensors, observer, {name}"
+    assert Private(root).scrub(f"{sentence} of berta".encode()).decode() == f"{sentence} of xxxxx"
+
+
+def test_comments_and_docstrings_are_no_texts_of_edgetop(tmp_path: Path) -> None:
+    assert own_words(frozenset({"annas-board", "riddles", "board"})) == {"board"}  # the first is in a docstring
+
+
+def test_the_second_of_the_boot_is_removed(tmp_path: Path) -> None:
+    capture = collect(plant(tmp_path, {"proc/stat": "cpu 1 2\nctxt 5\nbtime 1764300000\nprocesses 9\n"}))
+    assert capture.files["proc/stat"] == b"cpu 1 2\nctxt 5\nbtime 0\nprocesses 9\n"
+
+
+def test_a_capture_that_was_ended_by_its_limit_says_so(tmp_path: Path) -> None:
+    root = plant(tmp_path, ZONE)
+    assert not collect(root).is_cut
+    cut = collect(root, deadline_s=-1.0)
+    assert (cut.is_cut, dict(cut.files)) == (True, {})
 
 
 def test_numbers_stay_as_they_are(tmp_path: Path) -> None:

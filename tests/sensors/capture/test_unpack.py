@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from edgetop.sensors.capture import unpack as module
-from edgetop.sensors.capture.collect import Capture, collect, pack
+from edgetop.sensors.capture.collect import CUT, Capture, collect, pack
 from edgetop.sensors.capture.unpack import REPORT, unpack
 from edgetop.sensors.root import Root
 
@@ -17,11 +17,12 @@ BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"
 
 def test_what_was_packed_comes_back() -> None:
     capture = collect(Root(BOARD))
-    loaded = Capture({"proc/stat": b"cpu 1\n"}, {"proc/other": "stat"}, ())
+    loaded = Capture({"proc/stat": b"cpu 1\n"}, {"proc/other": "stat"}, (f"it took too long{CUT}",))
     found = unpack(pack(capture, loaded, {REPORT: b"{}"}))
     assert (dict(found.capture.files), dict(found.capture.links)) == (dict(capture.files), dict(capture.links))
     assert found.capture.notes == (capture.notes or ("nothing: every file found could be read",))
     assert (found.loaded, found.report) == (loaded, b"{}")
+    assert (found.loaded.is_cut, found.capture.is_cut) == (True, False)
 
 
 def test_a_plain_capture_has_neither_load_nor_report() -> None:

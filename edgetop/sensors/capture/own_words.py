@@ -1,0 +1,57 @@
+"""Find which names of hosts and users are words of edgetop's own texts.
+
+A host may be called `board` or `sensors`. Such a name identifies nobody, and removing it would blank edgetop's own
+sentences. The words are looked up in edgetop's source, so no list of them has to be kept.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # its place depends on the version of Python
+    from importlib.abc import Traversable
+
+_WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@lru_cache(maxsize=8)
+def own_words(names: frozenset[str]) -> frozenset[str]:
+    """Return those of `names`, in lower case, that are words of edgetop's texts or keys of its documents.
+
+    `names` are lower-case names, such as "board" or "annas-board". Comments and docstrings do not count as texts.
+    """
+    if not names:
+        return frozenset()
+    longest_first = sorted(names, key=len, reverse=True)
+    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
+    found: set[str] = set()
+    for source in _sources(resources.files("edgetop")):
+        if names - found and pattern.search(source.lower()):
+            found.update(pattern.findall("\n".join(_texts(source)).lower()))
+    return frozenset(found)
+
+
+def _sources(folder: "Traversable") -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _sources(entry)
+        elif entry.name.endswith(".py"):
+            yield entry.read_text(encoding="utf-8")
+
+
+def _texts(source: str) -> Iterator[str]:
+    """Yield the texts and the names of fields in the source of a module."""
+    tree = ast.parse(source)
+    docstrings = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, _WITH_DOCSTRING) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings:
+            yield node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
