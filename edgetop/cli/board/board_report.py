@@ -1,4 +1,4 @@
-"""`edgetop board-report`: measure a board for five minutes and write one file to send to edgetop's developers."""
+"""`edgetop board-report`: measure a board for about five minutes and write one file to send to edgetop's developers."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ OPTIONS = (
     ),
     option(
         "--duration", type=text.duration, default="5m", show_default=True, metavar="TIME",
-        help="About how long all steps take together; the steps that only read take 20 s of it.",
+        help="About how long all steps take together. A slow board takes up to 20 minutes more.",
     ),
     option("--yes", is_flag=True, help="Do not ask. sudo is used only if it needs no password."),
     option("--force", is_flag=True, help="Overwrite the file."),
