@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,10 +93,15 @@ def test_a_sensor_that_was_lost_under_load_is_named_too(captures, tmp_path, caps
         return {"sensors": [{"id": one, "value": 1.0} for one in ids]}
 
     report = {"sensors": read("load/cpu"), "sensors_loaded": read("temp/gone")}
-    (tmp_path / "a.tar.gz").write_bytes(pack(captures[0], captures[0], {REPORT: json.dumps(report).encode()}))
+    ended = replace(captures[0], notes=(*captures[0].notes, "the run ended"))
+    (tmp_path / "a.tar.gz").write_bytes(pack(captures[0], ended, {REPORT: json.dumps(report).encode()}))
     boards = tmp_path / "boards"
     assert main([str(tmp_path / "a.tar.gz"), "pi", "--boards", str(boards)]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == [str(boards / "pi-loaded"), "not in the tree: temp/gone"]
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        str(boards / "pi-loaded"),
+        "only under load: the run ended",
+        "not in the tree: temp/gone",
+    ]
 
 
 def test_a_sensor_that_the_tree_lost_is_named():

@@ -308,6 +308,44 @@ def test_a_soak_that_does_not_end_is_stopped_and_its_figures_are_kept(tmp_path, 
     assert (soaks.loaded, soaks.start_s) == (None, None)  # nothing was seen to be measured
 
 
+def test_a_capture_that_outlasts_the_run_says_so(tmp_path, monkeypatch):
+    """The board is read once inferences are measured, and not while the model loads."""
+    seen = []
+
+    class Short:
+        progress = ""
+
+        def __init__(self, *_, **__):
+            pass
+
+        def run(self, look, _):
+            for is_measuring in (False, False, True, True):
+                monkeypatch.setattr(report_steps, "measures", lambda _, is_measuring=is_measuring: is_measuring)
+                look()
+                seen.append(soaks.loaded is not None)
+            return Outcome(0, {"session": {"end_reason": "duration"}, "latency": {"count": 7},
+                               "verdict": {"now": "STEADY"}, "warnings": ()}, "")  # fmt: skip
+
+        def has_ended(self):
+            return True
+
+    monkeypatch.setattr(report_steps, "ChildRun", Short)
+    monkeypatch.setattr(report_steps, "sensors", lambda: {"sensors": []})
+    monkeypatch.setattr(report_steps, "capture", lambda deadline_s: Capture({"proc/stat": b""}, {}, (f"{deadline_s}",)))
+    soaks = report_steps.Soaks(["onnx"], tmp_path, {}, 0.0, report_steps.Limits(120.0, time.monotonic() + 60, 75.0))
+    soaks.run()
+    assert seen == [False, False, True, True]
+    assert soaks.loaded.notes[1] == report_steps.RUN_ENDED
+    assert 0 < float(soaks.loaded.notes[0]) <= 60  # not the 75 s for which no time is left
+    document = {"versions": [""], "steps": [], "soaks": soaks.reports}
+    idle = Capture({"proc/stat": b"", "proc/cpuinfo": b""}, {}, ())
+    monkeypatch.setattr(report_making, "figures", lambda _: ())
+    told = list(report_making._contents(tmp_path, 1, idle, soaks.loaded, document))
+    assert "  tree-loaded: 1 of these 2 files, read while the model ran" in told
+    assert f"  - {report_steps.RUN_ENDED}" in told
+    assert [line for line in report_making._contents(tmp_path, 1, idle, None, document) if "no tree-loaded: " in line]
+
+
 def test_a_slow_board_gets_more_patience_but_not_beyond_the_end():
     now = time.monotonic()
     quick, slow, slowest = (report_steps.Limits.of(read_s, read_s / 2, now + 3600) for read_s in (2.0, 30.0, 900.0))

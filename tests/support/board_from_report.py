@@ -145,6 +145,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{asked.name}-loaded: left out, because its capture is incomplete: {why}", file=sys.stderr)
     for folder, key in zip(folders, ("sensors", "sensors_loaded"), strict=False):
         print(folder)
+        if key == "sensors_loaded" and unpacked.loaded:
+            for note in unpacked.loaded.notes:
+                if note not in unpacked.capture.notes:
+                    print(f"only under load: {note}")
         for sensor in lost_sensors(unpacked.report, folder / "tree", key) if unpacked.report else ():
             print(f"not in the tree: {sensor}")
     return 0

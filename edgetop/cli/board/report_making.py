@@ -201,6 +201,8 @@ def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None,
     if loaded:
         yield f"  {LOADED}: {len(loaded.files)} of these {len(capture.files)} files, read while the model ran"
         yield from (f"  - {clean(note)}" for note in loaded.notes if note not in capture.notes)
+    elif document["soaks"] is not None:
+        yield f"  no {LOADED}: no inference was measured in the time for it"
     yield "Nothing was sent. To read the figures: tar xzOf FILE report.json; to unpack all: tar xzf FILE"
 
 

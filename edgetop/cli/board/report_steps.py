@@ -34,6 +34,7 @@ PATIENCE_PER_STEP = 10  # times as long as the steps took that only read
 CAPTURE_PER_IDLE = 5  # times as long as the capture at rest took
 MOST_CAPTURE_S = 300.0
 REFUSED = ("EACCES", "EPERM")
+RUN_ENDED = "the model's run ended before the last files were read"
 # Parts of a session's report that have figures only. Words in the others may name programs and files of the user.
 FIGURES = (
     "latency", "phases", "burst", "sustained", "drift_ratio", "throttled", "throttled_share", "throttles",
@@ -208,9 +209,10 @@ class Soaks:
 
     def _captured(self, run: ChildRun) -> Capture:
         """Return the board's files, read while `run` loads the board. A note says so if the run ended meanwhile."""
-        found = capture(self._limits.capture_s)
+        left_s = max(0.0, self._limits.until_s - time.monotonic())
+        found = capture(min(self._limits.capture_s, left_s))
         if run.has_ended():
-            found = replace(found, notes=(*found.notes, "the model's run ended before the last files were read"))
+            found = replace(found, notes=(*found.notes, RUN_ENDED))
         return found
 
 
