@@ -10,7 +10,7 @@ from edgetop.cli.companions import PATH, option
 EXAMPLES = """\b
 Examples:
   edgetop board-report                         ask before each step that loads the board or needs root
-  edgetop board-report --yes --duration 2m     do not ask, and take less time
+  edgetop board-report --yes --duration 2m     do not ask, and take about two minutes
   tar xzOf board-report.tar.gz report.json     read the figures before you send the file
 """
 
