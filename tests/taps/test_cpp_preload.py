@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -33,13 +34,21 @@ def library(tmp_path_factory):
 
 
 def run(library, rings, *words):
-    """Run a command alone and with the preloaded library. Returns both results."""
-    rings.mkdir()
+    """Run a command alone and with the preloaded library. Returns both results.
+
+    A program that ends with 99 could not bring about what it is to show, and is run again.
+    """
     watched = {**os.environ, "LD_PRELOAD": preloaded(library), "EDGETOP_TAP": str(rings)}
-    return [
-        subprocess.run(list(map(str, words)), env=env, capture_output=True, check=False)
-        for env in (dict(os.environ), watched)
-    ]
+    results = []
+    for env in (dict(os.environ), watched):
+        for _ in range(5):
+            shutil.rmtree(rings, ignore_errors=True)
+            rings.mkdir()
+            done = subprocess.run(list(map(str, words)), env=env, capture_output=True, check=False)
+            if done.returncode != 99:
+                break
+        results.append(done)
+    return results
 
 
 def read(folder):

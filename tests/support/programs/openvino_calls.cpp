@@ -1,4 +1,6 @@
 /* openvino_calls MODEL OTHER: runs two models with OpenVINO's C++ API and with its C API. */
+#include <atomic>
+#include <chrono>
 #include <iostream>
 #include <openvino/c/openvino.h>
 #include <openvino/openvino.hpp>
@@ -57,14 +59,18 @@ int main(int, char **words) {
     } catch (const std::exception &) {
         raised++;
     }
-    std::atomic<bool> go{false}; /* 1 that its callback holds, and 1 that fails meanwhile */
+    /* 1 that its callback holds, and 1 that fails meanwhile. If the callback is called before the second begins, the
+       second waits for it instead of failing, and the program ends with 99. */
+    std::atomic<bool> go{false};
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     other.set_callback([&](std::exception_ptr) {
-        while (!go)
+        while (!go && std::chrono::steady_clock::now() < until)
             std::this_thread::yield();
     });
     other.start_async();
     try {
         other.infer();
+        return 99;
     } catch (const std::exception &) {
         raised++;
     }
