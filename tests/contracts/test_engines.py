@@ -551,7 +551,7 @@ def test_closing_while_it_loads_leaves_no_load_behind(endless: Engine) -> None:
 
 
 def test_runs_leave_no_descriptor_open(told: Told) -> None:
-    assert told.open_after == told.open_before
+    assert told.open_after <= told.open_before  # files of earlier tests may be closed meanwhile
 
 
 # What it is fed.
