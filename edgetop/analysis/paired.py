@@ -95,7 +95,7 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 def _rejected(count: int, level: float) -> int:
     """Return how many of the sorted averages of pairs lie below the interval, and as many above it.
 
-    `count`: the number of differences. `level`: the level of the two-sided test, such as 0.05.
+    `count` is the number of differences. `level` is the significance level of the two-sided test, such as 0.05.
     """
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:

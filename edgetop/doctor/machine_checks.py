@@ -296,9 +296,9 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
 
 
 def _needed(broken: dict[str, str]) -> str | None:
-    """Return which version of a package makes a runtime load, such as `numpy<2`, or None if that is unknown.
+    """Return the requirement that a runtime lacks, such as `numpy<2`, or None if no error names one.
 
-    `broken` has the error of each runtime that does not load, by the runtime's name.
+    `broken` has the error of each runtime that cannot be imported, by the runtime's name.
     """
     found = (re.search(r"\bneeds (numpy[<>=][0-9.]+)", error) for error in broken.values())
     return next((match[1] for match in found if match), None)

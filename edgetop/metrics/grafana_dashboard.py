@@ -21,8 +21,9 @@ def _quantile(quantile: float, where: str = "") -> str:
 def _per_inference(what: str, where: str = "", selector: str = "", by: str = _EACH) -> str:
     """Return a PromQL query for the increase of a counter, divided by the number of inferences in the same time.
 
-    `what`: the name of the counter. `where`: a label filter for both numbers, such as `instance="a"`. `selector`: a
-    label filter for the counter only. `by`: the labels to group by, such as "instance, run".
+    `what` is the name of the counter. `where` is a label filter for the counter and for the number of inferences, such
+    as `instance="a"`. `selector` is a further label filter for the counter. `by` has the labels to group by, such as
+    "instance, run".
     """
     counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
     return f"sum by ({by}) (rate({counter}[5m])) / sum by ({by}) (rate({_COUNT}{{{where}}}[5m]))"

@@ -68,8 +68,9 @@ def number_columns(
 
     `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
     cells are left out, too. `skipped` counts the rows that are left out. `separator` separates the cells. `columns` are
-    the positions of the wanted columns, from 0. `has_comma` says that the decimal sign is a comma. `encoding` is that
-    of the text, such as `utf-16-le`. Raises OSError, or ValueError if the file is no table.
+    the positions of the wanted columns, from 0. `has_comma` says that the decimal sign is a comma. `encoding` is the
+    text encoding of the file, such as `utf-16-le`. Raises OSError if the file cannot be read, or ValueError if it is no
+    table.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]

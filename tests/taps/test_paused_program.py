@@ -52,7 +52,7 @@ def test_it_ignores_the_signals_that_a_program_of_a_shell_ignores() -> None:
 def test_nothing_is_executed_before_the_release(tmp_path: Path) -> None:
     program = PausedProgram(["touch", str(tmp_path / "begun")], os.environ)
     assert Path(f"/proc/{program.pid}/cmdline").read_bytes().split(b"\0")[-7].endswith(b"starter.py")
-    program.close()  # as the death of edgetop does
+    program.close()  # closes the pipes, as the kernel does when edgetop dies
     assert os.waitstatus_to_exitcode(os.waitpid(program.pid, 0)[1]) != 0
     assert not (tmp_path / "begun").exists()
 

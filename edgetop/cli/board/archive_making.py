@@ -171,8 +171,8 @@ def _copy_own(packages: Path) -> None:
 def download(needs: Sequence[str], target: Target, packages: Path) -> None:
     """Download and unpack wheels for the board `target` into the folder `packages`.
 
-    `needs` are requirements, such as "numpy>=1.26". The requirements of these packages are downloaded too. Raises
-    InputError if the download fails.
+    `needs` are requirements, such as "numpy>=1.26". What these packages require is downloaded too. Raises InputError if
+    the download fails.
     """
     if util.find_spec("pip") is None:
         _run(_uv_command(target, packages), needs)

@@ -1,7 +1,7 @@
 """Find the operator that made an instrumented inference slower than usual.
 
-The times of operators are known only for instrumented inferences. So this shows which operators sometimes take longer,
-such as an operator whose work depends on its input. It cannot say which operator made a plain inference slow.
+The times of operators are known only for instrumented inferences. So an operator is found that sometimes takes longer,
+such as one whose work depends on its input. Which operator made a plain inference slow remains unknown.
 """
 
 from __future__ import annotations

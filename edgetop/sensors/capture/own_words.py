@@ -19,9 +19,10 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 
 @lru_cache(maxsize=8)
 def own_words(names: frozenset[str]) -> frozenset[str]:
-    """Return those of `names`, in lower case, that are words of edgetop's texts or keys of its documents.
+    """Return the names that are words of edgetop's own texts, or keys of its documents.
 
-    `names` are lower-case names, such as "board" or "annas-board". Comments and docstrings do not count as texts.
+    `names` are names of hosts and users in lower case: "board" is such a word, and "annas-board" is not. Comments and
+    docstrings do not count as texts.
     """
     if not names:
         return frozenset()

@@ -124,7 +124,7 @@ class OnnxRuntime:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error)), advice) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
-        """Make the random values of inputs that hold ids, such as token ids, valid ids.
+        """Keep random ids, such as token ids, within the table that they index.
 
         An id is the number of an entry in a table, which is a tensor of the model. So each value must be below the
         table's length. `spec` has the fields of `EngineSpec` by name.

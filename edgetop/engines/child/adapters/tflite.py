@@ -105,7 +105,7 @@ class _Interpreter:
         self._outputs = [dict(of, name=name) for name, of in runners[asked].get_output_details().items()]
 
     def _limit_ids(self) -> None:
-        """Make the random values of inputs that hold ids, such as token ids, valid ids.
+        """Keep random ids, such as token ids, within the table that they index.
 
         An id is the number of an entry in a table, which is a tensor of the model. So each value must be below the
         table's length. Call this before a delegate takes operators.
