@@ -19,9 +19,9 @@ EVENT_CODES = frozenset(
     {
         "assumed-shape", "provider-dropped", "partly-accelerated", "records-lost", "inference-failed", "no-sensors",
         "model-misnamed", "recording-failed", "recording-behind", "data-dependent", "governor-changed",
-        "power-mode-changed", "cpu-quota", "memory-limit", "oom-kill", "clock-source", "coarse-times", "tool-summary",
-        "no-starts", "no-inference", "calls-unseen", "foreign-times", "streams-full", "left-behind", "recovered",
-        "non-finite-outputs", "assumed-signature",
+        "power-mode-changed", "cpus-changed", "cpu-quota", "memory-limit", "oom-kill", "clock-source", "coarse-times",
+        "tool-summary", "no-starts", "no-inference", "calls-unseen", "foreign-times", "streams-full", "left-behind",
+        "recovered", "non-finite-outputs", "assumed-signature",
     }
 )  # fmt: skip
 

@@ -34,7 +34,7 @@ QUIET = frozenset(
 RECURRING = frozenset(
     {
         "records-lost", "inference-failed", "recording-failed", "recording-behind", "governor-changed",
-        "power-mode-changed", "cpu-quota", "memory-limit", "calls-unseen",
+        "power-mode-changed", "cpus-changed", "cpu-quota", "memory-limit", "calls-unseen",
     }
 )  # fmt: skip
 

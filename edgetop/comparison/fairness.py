@@ -90,8 +90,9 @@ CONDITIONS = (
 DOUBTS = frozenset(
     {
         "clock-source", "steal", "short-warmup", "overloaded", "governor-changed", "power-mode-changed",
-        "clock-limit-changed", "still-warming", "records-lost", "recovered", "coarse-times", "tool-summary",
-        "no-starts", "provider-dropped", "partly-accelerated", "monitor-cost", "inference-failed", "not-sustained",
+        "cpus-changed", "clock-limit-changed", "still-warming", "records-lost", "recovered", "coarse-times",
+        "tool-summary", "no-starts", "provider-dropped", "partly-accelerated", "monitor-cost", "inference-failed",
+        "not-sustained",
     }
 )  # fmt: skip
 

@@ -149,8 +149,8 @@ def read_governor(root: Root) -> str | None:
     return ", ".join(dict.fromkeys(name for name in found if name)) or None
 
 
-# A reader without sensors watches the settings that decide the board's speed. Its events say when the governor or the
-# power mode changes, and whether the kernel's clock source is slow to read.
+# A reader without sensors watches the settings that decide the board's speed. Its events say when the governor, the
+# power mode or the set of online CPUs changes, and whether the kernel's clock source is slow to read.
 
 CADENCE_S = 10.0
 
@@ -163,17 +163,22 @@ FAST_CLOCKS = frozenset(
 )
 
 
-_WATCHED: tuple[tuple[Literal["governor-changed", "power-mode-changed"], str, Callable[[Root], str | None]], ...] = (
+# The CPUs that run threads, such as `0-3` or `0,2-3` (Documentation/ABI/testing/sysfs-devices-system-cpu).
+ONLINE = "sys/devices/system/cpu/online"
+
+_Setting = tuple[Literal["governor-changed", "power-mode-changed", "cpus-changed"], str, Callable[[Root], str | None]]
+_WATCHED: tuple[_Setting, ...] = (
     ("governor-changed", "the governor", read_governor),
     # Only the name of the mode: limits that differ from those of the mode may also be due to heat.
     ("power-mode-changed", "the power mode", lambda root: mode.name if (mode := read_power_mode(root)) else None),
+    ("cpus-changed", "the set of online CPUs", lambda root: root.line(ONLINE)),
 )
 
 
 def discover_settings(root: Root) -> Found:
-    """Return a source without sensors, which makes events: the governor or the power mode changed, or a clock is slow.
+    """Return a source without sensors, which makes events: a setting changed, or the kernel's clock source is slow.
 
-    The clock is the kernel's clock source. A board with none of these settings gives an empty result.
+    The settings are the governor, the power mode and the online CPUs. A board with none of these gives an empty result.
     """
     if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
         return Found()

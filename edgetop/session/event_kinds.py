@@ -229,9 +229,9 @@ class ClockSource(Body):
 
 @frozen
 class SettingChanged(Body):
-    """A setting of the board changed while the session ran: its CPU governor or its power mode."""
+    """A setting of the board changed while the session ran: its CPU governor, its power mode or its online CPUs."""
 
-    kind: Literal["governor-changed", "power-mode-changed"]
+    kind: Literal["governor-changed", "power-mode-changed", "cpus-changed"]
     before: str
     after: str
 

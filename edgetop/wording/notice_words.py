@@ -43,6 +43,7 @@ ADVICE: Mapping[str, str] = {
     "non-finite-outputs": "its results are of no use: see where it overflows (float16), or what the inputs should hold",
     "governor-changed": "set it before the run, and see what else sets it: tuned, power-profiles-daemon, a script",
     "power-mode-changed": "figures of two modes are mixed here: set the mode before the run and measure anew",
+    "cpus-changed": "measure anew with all CPUs online: threads pinned to a CPU that goes offline move to other CPUs",
     "cpu-quota": "a quota is not a slower CPU: it raises p99 more than p50; for fewer CPUs give --limit cpus=N",
     "memory-limit": "edgetop fit-memory finds the least memory with which it runs well",
     "oom-kill": "give it more memory with --limit memory=SIZE, or let it load less at once",

@@ -84,7 +84,9 @@ def test_a_clock_limit_that_moved() -> None:
     assert "clock-limit-changed" not in notices_of(400, {"freqcap/cpu0": stretch((200, 1800.0), (200, 1795.0))})
 
 
-@pytest.mark.parametrize("kind", ["governor-changed", "power-mode-changed", "clock-source", "data-dependent"])
+@pytest.mark.parametrize(
+    "kind", ["governor-changed", "power-mode-changed", "cpus-changed", "clock-source", "data-dependent"]
+)
 def test_what_happened_to_the_board_or_follows_from_the_model(kind: str) -> None:
     event = read_event(5 * NS, kind, "warning", "sensor settings", "it is another now")
     for is_over in (True, False):

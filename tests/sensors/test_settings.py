@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.board_identity import CLOCK, FAST_CLOCKS, discover_settings
+from edgetop.sensors.board_identity import CLOCK, FAST_CLOCKS, ONLINE, discover_settings
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import Reader
 from tests.support.trees import plant
@@ -46,6 +46,15 @@ def test_a_power_mode_that_becomes_another_is_told(tmp_path: Path) -> None:
     assert told(source) == [("power-mode-changed", "warning", "the power mode changed from 15W to 7W")]
 
 
+def test_cpus_that_go_offline_and_come_back_are_told(tmp_path: Path) -> None:
+    source = settings(plant(tmp_path, {ONLINE: "0-3\n"}))
+    assert told(source) == []
+    for online, before in (("0,2-3", "0-3"), ("0-3", "0,2-3")):
+        plant(tmp_path, {ONLINE: f"{online}\n"})
+        text = f"the set of online CPUs changed from {before} to {online}"
+        assert told(source) == [("cpus-changed", "warning", text)]
+
+
 def test_what_cannot_be_read_for_a_while_has_not_changed(tmp_path: Path) -> None:
     source = settings(plant(tmp_path, {GOVERNOR: "performance\n"}))
     told(source)
@@ -73,6 +82,6 @@ def test_a_board_that_tells_nothing_is_no_trouble(tmp_path: Path) -> None:
     assert discover_settings(Root(tmp_path)).sources == ()
 
 
-@pytest.mark.parametrize("files", [{GOVERNOR: "performance\n"}, mode(0), {CLOCK: "tsc\n"}])
+@pytest.mark.parametrize("files", [{GOVERNOR: "performance\n"}, mode(0), {CLOCK: "tsc\n"}, {ONLINE: "0-3\n"}])
 def test_a_board_that_tells_of_one_is_watched(tmp_path: Path, files: dict[str, str]) -> None:
     assert len(discover_settings(plant(tmp_path, files)).sources) == 1

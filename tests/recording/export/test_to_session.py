@@ -133,7 +133,7 @@ def test_of_what_stays_true_for_a_session_nothing_is_lost():
     """A warning that the whole session has would be missing from its end."""
     over = {"records-lost", "inference-failed", "recording-failed", "recording-behind", "recovered"}
     over |= {"memory-limit", "cpu-quota", "no-inference", "left-behind"}
-    changes = {"governor-changed", "power-mode-changed"}  # before the cut: it has one setting all along
+    changes = {"governor-changed", "power-mode-changed", "cpus-changed"}  # before the cut: it has one setting all along
     onsets = {"cpu-quota", "memory-limit"}  # what began before the cut is seen in the readings behind it
     assert EVENT_CODES - over - changes - onsets <= SAID_ONCE
 
