@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from edgetop.engines.child.engine_error import is_out_of_memory
 from edgetop.engines.child.record_outlet import PIPE_BYTES, capacity, widen
 from edgetop.engines.decode import InOrder, LineReader, decode
 from edgetop.engines.engine_protocol import Backlog, Died, Ended, EngineUpdate, Failed, FillRate, Message, PhaseBegan
-from edgetop.engines.hang_watch import HangWatch, cpu_ns_of
+from edgetop.engines.hang_watch import NS, HangWatch, cpu_ns_of
 from edgetop.engines.spawn import CHILD, Child, OomWatch, explain_exit
 from edgetop.engines.spec import EngineSpec
 
@@ -32,6 +32,12 @@ CLOSE_TIMEOUT_S = 5.0
 FULL = 0.9  # share of a pipe above which the child may not have had room for the next record
 SHAPES_S = 300.0  # enough for a cold start and an inference without a delegate on a slow, busy board
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
+# How many such times an engine may take to start while it uses CPU time. Choice: a small CPU quota, or an emulated
+# board, makes a start of some seconds take minutes. Larger: a program that is no engine is noticed later; smaller: a
+# slow start counts as a failure.
+HELLO_TIMEOUTS = 5
+# Share of that time for which a starting engine uses a CPU. Choice: a quota of 1 % is the smallest that makes sense.
+STARTING = 0.005
 
 
 class ProcessEngine:
@@ -46,18 +52,21 @@ class ProcessEngine:
         prefix: Sequence[str] = (),
         memory_limit: int | None = None,
         child: Child | None = None,
+        cpu_ns: Callable[[int], int] = cpu_ns_of,
     ) -> None:
         """Prepare an engine that runs the model of `spec` in a child process.
 
         `python` is the path of the child's interpreter, by default edgetop's own. `close_timeout_s` is how many seconds
-        the child has to end, and `hello_timeout_s` how many it has to start. `prefix` is put before the child's command
-        line, such as ("systemd-run", "--scope"), to limit the child. `memory_limit` is the limit of memory in bytes,
-        None for no limit. `child` is a child that has already been started and waits for a specification; None to start
-        one.
+        the child has to end, and `hello_timeout_s` how many it may take to start without using CPU time. `prefix` is
+        put before the child's command line, such as ("systemd-run", "--scope"), to limit the child. `memory_limit` is
+        the limit of memory in bytes, None for no limit. `child` is a child that has already been started and waits for
+        a specification; None to start one. `cpu_ns` returns the CPU time in ns that the process with a given id used.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
-        self._silent_until_s = 0.0
+        self._silent_since_s = self._silent_until_s = 0.0
+        self._used_ns = 0  # CPU time that it had used when it was last given more time to start
+        self._cpu_ns_of = cpu_ns
         self._close_timeout_s = close_timeout_s
         self._python = python or sys.executable
         self._child = child
@@ -80,7 +89,8 @@ class ProcessEngine:
         for stream, name in ((child.stdout, "engine stdout"), (child.stderr, "engine stderr")):
             self._logs.append(LineReader(stream.fileno(), name))
             widen(stream.fileno())  # a runtime that prints much between two polls must not have to wait
-        self._silent_until_s = time.monotonic() + self._hello_timeout_s
+        self._silent_since_s = time.monotonic()
+        self._silent_until_s = self._silent_since_s + self._hello_timeout_s
         self._send(self._spec.to_json())
 
     def poll(self) -> EngineUpdate:
@@ -97,10 +107,11 @@ class ProcessEngine:
         if exit_status is not None and not self._over:
             self._over = True
             messages.append(self._died(exit_status))
-        elif not self._is_up and time.monotonic() > self._silent_until_s:
+        elif not self._is_up and time.monotonic() > self._silent_until_s and not self._gets_more_time():
             self._over = True
             self._kill()
-            messages.append(self._cannot_run(f"it said nothing for {self._hello_timeout_s:g} s"))
+            silent_s = self._silent_until_s - self._silent_since_s
+            messages.append(self._cannot_run(f"it said nothing for {silent_s:g} s"))
         elif why := self._why_hung(update):
             self._over = True
             self._kill()
@@ -114,6 +125,18 @@ class ProcessEngine:
             )
         )
 
+    def _gets_more_time(self) -> bool:
+        """Give a silent engine more time to start, if it has used CPU time since the last call.
+
+        Return whether it gets more time. An engine that has had all its time gets none.
+        """
+        before_ns, self._used_ns = self._used_ns, self._cpu_ns()
+        is_busy = self._used_ns - before_ns >= STARTING * self._hello_timeout_s * NS
+        may_wait = self._silent_until_s - self._silent_since_s < (HELLO_TIMEOUTS - 0.5) * self._hello_timeout_s
+        if is_busy and may_wait:
+            self._silent_until_s += self._hello_timeout_s
+        return is_busy and may_wait
+
     def _why_hung(self, update: EngineUpdate) -> str:
         """Return a sentence which says that the engine hangs, or "" if it does not hang.
 
@@ -125,7 +148,7 @@ class ProcessEngine:
         return "" if self._over else self._hang_watch.why()
 
     def _cpu_ns(self) -> int:
-        return cpu_ns_of(self.pid) if self.pid is not None else 0
+        return self._cpu_ns_of(self.pid) if self.pid is not None else 0
 
     def _follow(self, messages: tuple[Message, ...]) -> None:
         for message in messages:

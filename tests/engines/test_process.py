@@ -1,6 +1,7 @@
 """The engine's process: whatever becomes of it, its conductor hears why, keeps what ran, and is left with nothing."""
 
 import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -171,6 +172,22 @@ def test_a_program_that_never_says_it_is_an_engine_is_given_up(model: Path, tmp_
     assert (failed.stage, failed.message) == ("start", f"{python} cannot run the engine: it said nothing for 0.05 s")
     assert failed.is_input_error
     assert not psutil.pid_exists(pid)
+
+
+@pytest.mark.parametrize(("busy_polls", "timeouts"), [(0, 1), (2, 3), (100, 5)])
+def test_an_engine_that_uses_the_cpu_may_take_longer_to_start(
+    busy_polls: int, timeouts: int, model: Path, tmp_path: Path
+) -> None:
+    """As under a small CPU quota. A program that never says that it is an engine is given up all the same."""
+    used = itertools.chain(itertools.accumulate([10**9] * busy_polls), itertools.repeat(busy_polls * 10**9))
+    python = shell(tmp_path / "python", "exec sleep 1000")
+    engine = ProcessEngine(spec_for(model), python, hello_timeout_s=0.05, cpu_ns=lambda _: next(used))
+    try:
+        engine.start()
+        failed = hear_out(engine).one(Failed)
+    finally:
+        engine.close()
+    assert failed.message == f"{python} cannot run the engine: it said nothing for {0.05 * timeouts:g} s"
 
 
 @pytest.mark.parametrize("kib", [20_000, 40_000])
