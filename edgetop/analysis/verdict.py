@@ -83,8 +83,10 @@ def judge(seen: Evidence) -> Verdict:
 
 def _measuring(seen: Evidence) -> Verdict:
     """Return the verdict on the present or, if the session is over, on its last seconds."""
-    first, *others = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
-    return replace(first, also=tuple(others))
+    found = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
+    if (_change(seen) or 0.0) < OVER <= (_felt_change(seen) or 0.0):  # the stops make the change
+        found = [replace(verdict, is_of_mean=True) for verdict in found]
+    return replace(found[0], also=tuple(found[1:]))
 
 
 def _troubles(seen: Evidence) -> Iterator[Verdict]:
@@ -184,14 +186,23 @@ def _change(seen: Evidence) -> float | None:
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
 
+def _felt_change(seen: Evidence) -> float | None:
+    """Return by how much inferences are slower than in the first steady 30 s, as a share, or None if unknown.
+
+    It is the change of p50 or, if the process was stopped in the last seconds, of the mean latency.
+    """
+    change = _change(seen)
+    return None if change is None else (1 + change) * seen.slowdowns.stop_ratio - 1
+
+
 def _logged_change(seen: Evidence) -> float | None:
-    """Return the change of p50 that a verdict shows, as a share (0.1 is 10 % slower).
+    """Return the change of the latency that a verdict shows, as a share (0.1 is 10 % slower).
 
     It is the change from the burst, the first steady 30 s, to now. During a slowdown, the result is the change that the
     slowdown has in the list of slowdowns. The result is None if the change is unknown, or if the inputs have another
     size than in the burst.
     """
-    change, slowdowns = _change(seen), _open_slowdowns(seen)
+    change, slowdowns = _felt_change(seen), _open_slowdowns(seen)
     ratio = slowdowns[-1].latency_ratio if slowdowns else None
     if not slowdowns and seen.input_growth != 1:
         return None
@@ -208,7 +219,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     Slowdowns because of a limit of the board are left out: `_throttling` yields their verdict.
     """
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
-    change = _change(seen)
+    change = _felt_change(seen)
     if change is not None and change < OVER:  # over, or an interruption: now it is not slow
         # That of a language model's prefill has a stream, and `change` is about the tokens that follow.
         slowdowns = [slowdown for slowdown in slowdowns if slowdown.from_start or slowdown.streams]

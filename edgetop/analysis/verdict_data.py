@@ -25,6 +25,7 @@ class Verdict:
     also: tuple["Verdict", ...] = ()  # other present troubles
     past: tuple[Past, ...] = ()  # past troubles, the gravest first
     p50_change: float | None = None  # of the last seconds to the burst, as a share; None: unknown, or nothing is slower
+    is_of_mean: bool = False  # whether that is the change of the mean latency, since stops of the process leave p50
     since_ns: int | None = None  # when the state of `now` began; None: unknown, or it has no beginning
     at_end: State | None = None  # of a session that is over: the state in which it ended
     streams: tuple[str, ...] = ()  # in a session with several, those in this state, the one that slowed most first

@@ -59,7 +59,8 @@ def first(verdict: Verdict) -> str:
     >>> first(Verdict(State.THROTTLING, "critical", (why.LimitedBy("thermal"), why.Lasts(27 * 10**9)), p50_change=0.32))
     'THROTTLING: thermal, for 0:27, p50 +32 %'
     """
-    change = () if verdict.p50_change is None else (f"p50 {formatting.signed_percent(verdict.p50_change)}",)
+    name = "mean" if verdict.is_of_mean else "p50"
+    change = () if verdict.p50_change is None else (f"{name} {formatting.signed_percent(verdict.p50_change)}",)
     said, begins = (*details(verdict), *change), _with_streams(verdict)
     return f"{begins}: {', '.join(said)}" if said else begins
 

@@ -9,7 +9,7 @@ from edgetop.analysis.event_index import FAR_BACK_S
 from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import Detector
-from edgetop.analysis.slowdowns.equal_size import EqualSize
+from edgetop.analysis.slowdowns.equal_size import RECENT_S, EqualSize
 from edgetop.analysis.slowdowns.evidence import BEFORE_S
 from edgetop.analysis.slowdowns.from_start import (
     LIMITED_OPENING_S,
@@ -26,8 +26,10 @@ from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slow_span import CERTAIN, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
+from edgetop.analysis.slowdowns.stalls import felt_p50_ns
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.seconds import NO_SECONDS, NS
+from edgetop.session.typed_json import NOT_EXPORTED
 
 # Log-likelihood ratio that a slowdown without a cause needs. A known cause lowers it, by its confidence, to that of a
 # certain slowdown. Choice: half more. Larger: real slowdowns that no sensor explains are missed; smaller: noise is
@@ -66,6 +68,8 @@ class Judgement:
     burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
     sizes: EqualSize = field(default_factory=EqualSize)
     burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
+    # The last seconds in which the process was stopped: session second, and latency felt divided by the median.
+    stopped: list[tuple[int, float]] = field(default_factory=list, metadata=NOT_EXPORTED)
 
     def copy(self) -> "Judgement":
         _ = self.detector.noise.sigma  # Computed here once, so that no copy computes it again.
@@ -108,18 +112,37 @@ class Judgement:
         """Search the stored seconds before `until_s` for slowdowns."""
         due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
         rows, self.waiting = self.waiting[:due], self.waiting[due:]
+        felt = self._felt(rows, signals)
         if not self.is_anew:
-            level = levels(rows["p50_ns"])
+            level = levels(felt["p50_ns"])
             self.contention.level_sum += int(level.sum())
             self.contention.level_count += len(level)
         is_settled = self.detector.baseline is not None
-        self.detector.fold(*self.cutter.add(rows))
+        self.detector.fold(*self.cutter.add(felt))
         if not is_settled:
             joined = np.concatenate([self.burst_rows, rows])
             burst = self.detector.baseline
             self.burst_rows = _inside(joined, burst) if burst else joined[-MAX_ROWS:]
             self.burst_size = signals.input_size(burst.from_s, burst.to_s) if burst else None
         self._explain(signals)
+
+    def _felt(self, rows: Rows, signals: Signals) -> Rows:
+        """Return `rows`, with the mean latency as median where the process was stopped, by its quota or other load."""
+        felt_ns = felt_p50_ns(rows, signals)
+        places = np.flatnonzero(felt_ns > rows["p50_ns"])
+        if not len(places):
+            return rows
+        new = zip((rows["t_ns"][places] // NS).tolist(), (felt_ns / rows["p50_ns"])[places].tolist(), strict=True)
+        self.stopped = [*self.stopped, *new][-RECENT_S:]
+        rows = rows.copy()
+        rows["p50_ns"] = felt_ns
+        return rows
+
+    @property
+    def stop_ratio(self) -> float:
+        """Return by which ratio stops of the process made its inferences slower on average in the last 10 s."""
+        extra = sum(ratio - 1 for second, ratio in self.stopped if second >= self.until_s - RECENT_S)
+        return 1 + extra / RECENT_S
 
     def _begin_anew(self, opening_s: int, from_s: int, signals: Signals) -> None:
         """Restart the search for slowdowns after other processes took the CPU from the start.
@@ -200,7 +223,7 @@ class Judgement:
         scatter = self.detector.noise.sigma if is_settled else None
         return SlowdownsView(
             burst, rows, is_settled, latest, total, contended_now, scatter, size_ratio,
-            self.burst_size, self.sizes.rows,
+            self.burst_size, self.sizes.rows, self.stop_ratio,
         )  # fmt: skip
 
     def _limited_from_start(self, limited: Limited, signals: Signals) -> list[Slowdown]:

@@ -35,7 +35,8 @@ class Slowdown:
     start_ns: int
     end_ns: int | None  # None while it continues.
     cause: Cause
-    latency_ratio: float | None  # Compared with the burst; None without a burst.
+    # Compared with the burst, of the median latency or, where the process was stopped, the mean. None without a burst.
+    latency_ratio: float | None
     confidence: float  # Confidence in the cause, from 0 to 1.
     evidence: tuple[Clue, ...]
     from_start: bool = False  # Whether the board was limited when the measurement began.
@@ -59,6 +60,8 @@ class SlowdownsView:
     burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
     # The last seconds at equal size of the inputs; empty if all inputs have one size, or if sizes are unknown.
     equal_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
+    # By which ratio stops of the process, by its CPU quota or other load, raised the mean latency of the last 10 s.
+    stop_ratio: float = 1.0
 
     @property
     def now(self) -> Slowdown | None:
