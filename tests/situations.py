@@ -228,7 +228,7 @@ SITUATIONS: Mapping[str, Callable[[], Script | list[Batch]]] = {
 
 async def drawn(batches: list[Batch], size: tuple[int, int], *, ends: bool) -> list[Strip]:
     """Return the lines of the screen, as a terminal with box drawing shows them."""
-    settings = ScreenSettings(refresh_s=3600.0, theme="dark", recording=Path("soak-42.edgetop"))
+    settings = ScreenSettings(refresh_s=3600.0, first_line_s=3600.0, theme="dark", recording=Path("soak-42.edgetop"))
     app = EdgetopApp(monitor(ListFeed(batches, ends=ends), Analysis(), settings), settings)
     async with app.run_test(size=size) as pilot:
         for _ in batches:

@@ -15,6 +15,7 @@ from edgetop.analysis.faults import Fault, UnavailableError
 from edgetop.analysis.findings import Finding
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.heat import along, view_thermal
+from edgetop.analysis.latency_heat import HeatColumn
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.power_limit import PowerLimit, power_limit
 from edgetop.analysis.program_frames import FramesView
@@ -57,17 +58,14 @@ class Analysis(Folds):
         """
         return MonitorView(self, window_ns, lens, kinds)
 
-    def latency_view(self, window_ns: int | None, axis: Axis) -> LatencyView:
+    def latency_view(self, window_ns: int | None) -> LatencyView:
         """Return the latency figures since the last reset.
 
         With several streams (models or inferences that run side by side), the figures are those of the chosen stream.
-        `window_ns`: the figures cover this many ns before now; None for all of the time since the reset. `axis`: the
-        time axis of the latency timeline.
+        `window_ns`: the figures cover this many ns before now; None for all of the time since the reset.
         """
         now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
-        view = replace(
-            latency.view(window_ns, now_ns, axis, service=self.shows_service), totals=self.totals(), stream=name
-        )
+        view = replace(latency.view(window_ns, now_ns, service=self.shows_service), totals=self.totals(), stream=name)
         if not name:
             return view
         shown = StreamLatency(name, view.window, view.session)
@@ -76,6 +74,17 @@ class Analysis(Folds):
             for of in self.stream_views()
         )
         return replace(view, streams=tuple(rows))
+
+    def latency_points(self, axis: Axis) -> Points:
+        """Return the timeline of the latency that the screen shows. `axis`: its time axis."""
+        return self._shown()[0].points(axis)
+
+    def latency_heat(self, axis: Axis) -> tuple[HeatColumn, ...]:
+        """Return the columns of the heat map that the screen shows. Columns without inferences are left out.
+
+        `axis`: the time axis of the heat map.
+        """
+        return self._shown()[0].heat(axis, service=self.shows_service)
 
     def shown_latency(self) -> tuple[RollingLatency, str]:
         """Return `(latency, name)`: the latency that charts of the whole session show, and the name of its stream.
@@ -130,19 +139,11 @@ class Analysis(Folds):
     def _along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str]) -> "MonitorView":
         now_s, leading = view.progress.now_ns / NS, view.power.leading
         axis = lens.axis(now_s, whole=view.latency.window_ns is None)
-        latency, _ = self._shown()
         power = self.tracks.points(leading.track.info.id, axis, now_s) if leading else None
         return view.replaced(
             axis=axis,
-            latency=replace(
-                view.latency,
-                points=latency.points(axis).until(now_s // 1),
-                heat=tuple(
-                    column
-                    for column in latency.heat(axis, service=self.shows_service)
-                    if column.to_s <= now_s + axis.column_s
-                ),
-            ),
+            latency_points=self.latency_points(axis).until(now_s // 1),
+            latency_heat=tuple(column for column in self.latency_heat(axis) if column.to_s <= now_s + axis.column_s),
             thermal=along(view.thermal, self.tracks, axis, now_s),
             power=replace(view.power, points=power),
             memory=replace(view.memory, rss_points=self.tracks.points("mem/rss", axis, now_s)),
@@ -184,7 +185,9 @@ class MonitorView:
     kinds: Sequence[str]
 
     verdict = _Part(lambda view: view.analysis.verdict())
-    latency = _Part(lambda view: view.analysis.latency_view(view.window_ns, view.axis))
+    latency = _Part(lambda view: view.analysis.latency_view(view.window_ns))
+    latency_points = _Part(lambda view: view.analysis.latency_points(view.axis))
+    latency_heat = _Part(lambda view: view.analysis.latency_heat(view.axis))
     thermal = _Part(lambda view: view_thermal(view.analysis.tracks, view.axis))
     # The CPU use of other processes; None without a sensor.
     others_points: "_Part[Points | None]" = _Part(lambda view: view.analysis.tracks.points(OTHERS, view.axis))

@@ -63,7 +63,6 @@ class LatencyView:
     window: Statistics | None  # None if nothing was measured in the window.
     session: Statistics | None
     is_exact: bool  # Whether the window's percentiles are exact; otherwise they are accurate to 1 %.
-    points: Points  # Low: shortest, middle: p50, high: p99, top: longest.
     buckets: histogram.Counts  # Histogram of the window.
     since_ns: int = 0  # Time of the last reset; earlier inferences do not count.
     # Times from the intended starts; None under a closed load or if nothing was measured.
@@ -72,9 +71,8 @@ class LatencyView:
     totals: Counted | None = None  # Counts of all streams since the start of the session; None if nothing was measured.
     stream: str = ""  # Name of the stream that this view shows, in a session with several streams.
     streams: tuple[StreamLatency, ...] = ()  # One row for each of several streams, the busiest first.
-    heat: tuple[HeatColumn, ...] = ()  # The distribution over time, in the columns of the axis in which something ran.
-    heat_is_response: bool = False  # Whether figures beside the distribution are of response times.
-    heat_is_of_tokens: bool = False  # Whether the distribution is of the times between tokens.
+    heat_is_response: bool = False  # Whether the heat map, and the figures beside it, are of response times.
+    heat_is_of_tokens: bool = False  # Whether the heat map is of the times between tokens.
 
 
 @frozen
@@ -175,21 +173,19 @@ class RollingLatency:
         track = np.zeros(len(rows), np.int64)
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
 
-    def view(self, window_ns: int | None, now_ns: int, axis: Axis, *, service: bool = False) -> LatencyView:
-        """Return the latency figures for the screen.
+    def view(self, window_ns: int | None, now_ns: int, *, service: bool = False) -> LatencyView:
+        """Return the latency figures for the screen. `points` and `heat` return the timelines.
 
         `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
-        start or the last reset. `now_ns`: the present session time in ns. `axis`: the time axis of timelines.
-        `service`: False shows the distribution of response times over time if the load is paced. True, or a load that
-        is not paced, shows service times.
+        start or the last reset. `now_ns`: the present session time in ns. `service`: whether the heat map shows service
+        times although the load is paced.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
         if window_ns is not None:
             window, window_response, buckets, is_exact = self._window(window_ns, now_ns)
         return LatencyView(
-            window_ns, window, session, is_exact, self.points(axis), buckets, self._since_ns,
-            window_response, response, heat=self.heat(axis, service=service),
+            window_ns, window, session, is_exact, buckets, self._since_ns, window_response, response,
             heat_is_response=self.load.is_paced and not service,
             heat_is_of_tokens=self._has_tokens,
         )  # fmt: skip
@@ -245,6 +241,7 @@ class RollingLatency:
         return rows[rows["t_ns"] > rows["t_ns"][-1] - LATEST_NS] if len(rows) else rows
 
     def points(self, axis: Axis) -> Points:
+        """Return the timeline. Low: shortest latency, middle: p50, high: p99, top: longest."""
         return self._timeline.points(axis)
 
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:

@@ -32,7 +32,7 @@ from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings
 NAME, OLD_NAME = "edgetop.toml", "config.toml"
 MAX_BYTES = 256 * 1024
 RESERVED = ("ctrl+c",)  # keys that cannot be remapped; Ctrl+C always ends the program
-REFRESH_NS = 1_000_000_000
+REFRESH_NS, LINES_NS = 2_000_000_000, 1_000_000_000  # default interval of the screen, and of the lines of `--live`
 CHOICES, MAX_CHOICES_BYTES = "screen.json", 64 * 1024
 
 
@@ -57,7 +57,7 @@ def screen_settings(chosen_now: ScreenChoices, recording: Path | None = None) ->
         chosen["window_ns"] = WINDOWS_NS[config.window]
     if theme:
         chosen["theme"] = theme
-    refresh_ns, ascii_only = _of_lines(chosen_now, config)
+    refresh_ns, ascii_only = _of_lines(chosen_now, config, REFRESH_NS)
     return ScreenSettings(
         refresh_s=refresh_ns / 1e9,
         ascii_only=ascii_only,
@@ -78,12 +78,12 @@ def line_settings(chosen_now: ScreenChoices) -> tuple[int, bool]:
 
     `chosen_now` are the options of the command line. Raises InputError if a setting is invalid.
     """
-    return _of_lines(chosen_now, load_config(config_home(), chosen_now.config_file, for_screen=False))
+    return _of_lines(chosen_now, load_config(config_home(), chosen_now.config_file, for_screen=False), LINES_NS)
 
 
-def _of_lines(chosen_now: ScreenChoices, config: "Config") -> tuple[int, bool]:
+def _of_lines(chosen_now: ScreenChoices, config: "Config", refresh_ns: int) -> tuple[int, bool]:
     ascii_only = config.ascii_only if chosen_now.ascii_only is None else chosen_now.ascii_only
-    return chosen_now.refresh_ns or config.refresh_ns or REFRESH_NS, bool(ascii_only)
+    return chosen_now.refresh_ns or config.refresh_ns or refresh_ns, bool(ascii_only)
 
 
 @frozen

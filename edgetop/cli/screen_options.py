@@ -21,7 +21,8 @@ def theme(name: str) -> str:
 
 
 REFRESH = option(
-    "--refresh", type=text.duration, metavar="TIME", help="Refresh the screen every TIME. Default: 1s.",
+    "--refresh", type=text.duration, metavar="TIME",
+    help="Draw charts and lists every TIME, and line 1 at least every second. Default: 2s (--live: 1s).",
     rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line at each refresh")],
 )  # fmt: skip
 THEME = option(

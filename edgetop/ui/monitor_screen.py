@@ -31,6 +31,7 @@ from edgetop.ui.panes.memory_pane import has_chart as has_memory_chart
 from edgetop.ui.panes.pane import Drawing, Listing
 from edgetop.ui.panes.sensor_series import is_flat
 from edgetop.ui.panes.thermal_pane import has_charts
+from edgetop.ui.redraws import Rhythm, news
 from edgetop.ui.screen_frame import ScreenFrame
 from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings, StoredSession
 from edgetop.ui.screenshot import Exports
@@ -90,6 +91,7 @@ class MonitorScreen(Screen[None]):
         self.host, self.feed, self.analysis, self.settings, self.characters = host, feed, analysis, settings, characters
         self.exports = Exports(self, settings, characters)
         self.refresh_s = settings.refresh_s
+        self._calls = 0  # of the timer since the whole screen was drawn
         self.window_ns = settings.window_ns
         self.lens = Lens()
         self.live = self.view = analysis.view(
@@ -117,7 +119,8 @@ class MonitorScreen(Screen[None]):
         self._frozen: dict[int | None, MonitorView] = {}  # views of the frozen moment by window; empty if not frozen
         self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
         self._timer: Timer | None = None
-        self._drawn_folds = -1
+        self._drawn_folds = self._line_folds = -1  # number of folds when all was drawn, and when the first line was
+        self._drawn_news: tuple[object, ...] = ()
         self._is_opening = True  # whether nothing has been measured yet
         self._trouble = ""  # problem of the feed that is on the screen
         self._alert_news = AlertNews()
@@ -138,7 +141,7 @@ class MonitorScreen(Screen[None]):
         yield from self._widgets
 
     def on_mount(self) -> None:
-        self._timer = self.set_interval(min(OPENING_TICK_S, self.refresh_s), self.tick)
+        self._timer = self.set_interval(min(OPENING_TICK_S, self.refresh_s), self._beat)
         self._arrange()
         self.tick()
         if self.feed.player:
@@ -165,6 +168,7 @@ class MonitorScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self._arrange()
+        self._draw_if_behind()
 
     def use_theme(self, theme: Theme) -> None:
         for widget in self._widgets:
@@ -240,6 +244,7 @@ class MonitorScreen(Screen[None]):
         else:
             self._asked = "", 0.0
             command.run(self)
+            self._draw_if_behind()
 
     def interrupt(self) -> None:
         """Do what Ctrl+C does: stop the run and leave, or only leave if another process runs the session."""
@@ -247,15 +252,30 @@ class MonitorScreen(Screen[None]):
 
     # Drawing.
 
-    def tick(self) -> None:
-        """Analyse new data, and draw the results. Close the screen if it must end. The timer calls this method."""
+    @property
+    def _rhythm(self) -> Rhythm:
+        return Rhythm.of(self.refresh_s, self.settings.first_line_s)
+
+    def _beat(self) -> None:
+        """Analyse new data, and draw the first line, or everything if that is due. The timer calls this method."""
+        self._calls += 1
+        self.tick(is_whole=self._is_opening or self._calls >= self._rhythm.calls)
+
+    def tick(self, *, is_whole: bool = True) -> None:
+        """Analyse new data, and draw the results. Close the screen if it must end.
+
+        If `is_whole` is False, draw only the first line, unless there is news, such as another verdict or an event.
+        """
         self.analysis.catch_up(self.feed)
         failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
         if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
             self.app.exit()
             return
-        if self.analysis.folds != self._drawn_folds:  # another thread may have folded the data
+        folds = self.analysis.folds  # another thread may have folded the data
+        if folds != self._drawn_folds and is_whole:
             self.draw()
+        elif folds != self._line_folds:
+            self._draw_line()
         elif self.feed.player or self.feed.trouble != self._trouble:
             self.draw_frame()
         self._trouble = self.feed.trouble
@@ -269,27 +289,51 @@ class MonitorScreen(Screen[None]):
         self.refresh_s = seconds
         if self._timer and not self._is_opening:
             self._timer.stop()
-            self._timer = self.set_interval(seconds, self.tick)
+            self._timer = self.set_interval(self._rhythm.interval_s, self._beat)
 
     def draw(self) -> None:
         """Draw the screen: the present results, or those of the moment at which the user froze it.
 
         The second line and the last line always show the present state.
         """
-        lens, details = (Lens(columns=self.lens.columns), ()) if self._frozen else (self.lens, self._details)
         with self.analysis.lock:  # panes read parts of the analysis while they draw
-            self._drawn_folds = self.analysis.folds
-            self.live = self.analysis.view(self.window_ns, lens, details)
+            self._look()
+            self._drawn_folds, self._calls, self._drawn_news = self.analysis.folds, 0, news(self.live)
             progress = self.live.progress
             held = self._held.with_held(self.live.notices, progress.now_ns, is_over=progress.phase == "over")
             self.live.show_notices(held)
             self.view = self._view_of_frozen() if self._frozen else self.live
-            for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
-                self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
             changed = ((pane, pane.show(self.view, self.cursor_s)) for pane in self._panes.values())
             self.host.paint({**dict[LineWidget, Sequence[int]](changed), **self._frame.changed()})
             if self._zoomed is None and self._chart_counts != chart_counts(self.view):
                 self._arrange()
+
+    def _look(self) -> None:
+        """Get the present results, and report new alerts."""
+        lens, details = (Lens(columns=self.lens.columns), ()) if self._frozen else (self.lens, self._details)
+        self._line_folds = self.analysis.folds
+        self.live = self.analysis.view(self.window_ns, lens, details)
+        for alert in self._alert_news.due(self.live.alerts) if self.settings.notify else ():
+            self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
+
+    def _draw_line(self) -> None:
+        """Draw the first line with the present results, and everything if there is news.
+
+        The panes keep the view from which they were drawn.
+        """
+        with self.analysis.lock:
+            notices = self.live.notices
+            self._look()
+            self.live.show_notices(notices)
+            if news(self.live) == self._drawn_news:
+                self.host.paint(self._frame.changed(first_line_only=True))
+                return
+        self.draw()
+
+    def _draw_if_behind(self) -> None:
+        """Draw everything if only the first line shows the present results: the user has just done something."""
+        if self._drawn_folds != self._line_folds:
+            self.draw()
 
     def _view_of_frozen(self) -> MonitorView:
         """Return the results at the moment at which the user froze the screen.
@@ -455,13 +499,14 @@ class MonitorScreen(Screen[None]):
         elif order:
             self.sort(pane, order)
         self._frame.status.redraw()
+        self._draw_if_behind()
 
     def _point(self, begin: float, end: float) -> None:
         """Handle the mouse on a timeline: a click shows the values at that time, and a drag zooms to the dragged span.
 
         `begin` and `end` are the left and the right end of the drag, as shares of the timeline from 0 to 1.
         """
-        axis = self.view.axis
+        axis = self.view.axis  # of what the user pointed at
         begin_s, end_s = (axis.from_s + part * (axis.to_s - axis.from_s) for part in (begin, end))
         if (end - begin) * self.size.width < LEAST_DRAG_CELLS:
             self.point_at(begin_s)

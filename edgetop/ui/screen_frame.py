@@ -37,8 +37,8 @@ class FramedScreen(Protocol):
     feed: Feed
     settings: ScreenSettings
     characters: CharacterSet
-    live: MonitorView  # the present view
-    view: MonitorView  # the view that panes show, which may be frozen
+    live: MonitorView  # the present view, from which the first line is made
+    view: MonitorView  # the view that panes show, which may be frozen, or some seconds old
     cursor_s: float | None
 
     @property
@@ -68,6 +68,8 @@ class ScreenFrame:
 
     def __init__(self, screen: FramedScreen, theme: Theme, characters: CharacterSet) -> None:
         self._screen = screen
+        self._is_first_line_only = False
+        self._below: tuple[Area | None, list[Line]] = None, []  # the last lines of the header below its first one
         self.header = BorderWidget(self._header_lines, theme, characters, id="header")
         self.status = BorderWidget(self._status_lines, theme, characters, self._press_key, id="status")
         self.transport = BorderWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
@@ -76,9 +78,17 @@ class ScreenFrame:
     def widgets(self) -> tuple[BorderWidget, ...]:
         return self.header, self.transport, self.status
 
-    def changed(self) -> dict[LineWidget, Sequence[int]]:
-        """Update the lines to the present data. Return the numbers of the rows that changed, by widget."""
-        return {widget: widget.update_lines() for widget in self.widgets}
+    def changed(self, *, first_line_only: bool = False) -> dict[LineWidget, Sequence[int]]:
+        """Update the lines to the present data. Return the numbers of the rows that changed, by widget.
+
+        `first_line_only`: update only the first line of the screen and the time bar of a replay.
+        """
+        self._is_first_line_only = first_line_only
+        try:
+            widgets = (self.header, self.transport) if first_line_only else self.widgets
+            return {widget: widget.update_lines() for widget in widgets}
+        finally:
+            self._is_first_line_only = False
 
     def arrange(self, *, is_alone: bool) -> None:
         """Put the lines in their places for the size of the screen. `is_alone`: whether one pane is shown alone."""
@@ -99,17 +109,22 @@ class ScreenFrame:
 
     def _header_lines(self, area: Area) -> list[Line]:
         screen = self._screen
-        live, shown, second, is_alone = screen.live, screen.view, screen.cursor_s, screen.zoomed is not None
+        live, panes, second, is_alone = screen.live, screen.view, screen.cursor_s, screen.zoomed is not None
+        shown = panes if screen.is_frozen else live
         is_tiny_alone = is_tiny(*screen.size) and not is_alone  # the figures are then in the lines below
         behind_ns = live.progress.now_ns - shown.progress.now_ns if screen.is_frozen else None
         first = verdict_line(shown, area, behind_ns, has_figures=not is_tiny_alone)
         if is_tiny(*screen.size):
             return [first, *tiny_lines(shown)] if is_tiny_alone else [first]
+        if self._is_first_line_only and self._below[0] == area:
+            return [first, *self._below[1]]
         said = identity_line(
             live, area, self._recording_words(), is_trouble=bool(screen.feed.trouble),
             frozen=shown.verdict if screen.is_frozen else None,
         )  # fmt: skip
-        return [first, said, vitals_line(shown, area) if second is None else readout_line(shown, second, area)]
+        below = [said, vitals_line(panes, area) if second is None else readout_line(panes, second, area)]
+        self._below = area, below
+        return [first, *below]
 
     def _recording_words(self) -> str:
         screen = self._screen

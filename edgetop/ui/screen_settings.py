@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from edgetop.frozen import frozen
 
+FIRST_LINE_S = 1.0  # longest interval at which the first line is drawn, so that the elapsed time never seems to stop
 # Windows of the percentiles by name, the shortest first. None: everything since the start.
 WINDOWS_NS: Mapping[str, int | None] = {"10s": 10 * 10**9, "1m": 60 * 10**9, "10m": 600 * 10**9, "all": None}
 
@@ -113,7 +114,8 @@ class FleetListing:
 
 @frozen
 class ScreenSettings:
-    refresh_s: float = 1.0
+    refresh_s: float = 2.0  # interval at which everything is drawn
+    first_line_s: float = FIRST_LINE_S  # longest interval at which the first line is drawn
     theme: str | None = None  # None: chosen by the terminal
     ascii_only: bool = False  # use ASCII even in a UTF-8 locale
     recording: Path | None = None  # folder of the recording when the screen opened, or None

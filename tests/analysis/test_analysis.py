@@ -126,8 +126,8 @@ def test_a_reader_that_fell_behind_ends_in_the_same_view(session: MadeSession, c
 def test_a_replay_without_each_inference_ends_in_the_same_words(session: MadeSession, cuts: list[float]) -> None:
     live = folded(session.batches(cut_at(session, cuts))).view(None)
     replayed = folded(session.batches([30 * NS], single=False)).view(None)
-    assert differences(replayed.replaced(latency=live.latency), live) == []
-    for name in ("session", "window", "points", "buckets"):
+    assert differences(replayed.replaced(latency=live.latency, latency_heat=live.latency_heat), live) == []
+    for name in ("session", "window", "buckets"):
         assert differences(getattr(replayed.latency, name), getattr(live.latency, name)) == []
 
 
@@ -178,10 +178,10 @@ def test_a_view_has_the_parts_of_the_session() -> None:
 def test_every_timeline_of_a_view_is_on_one_axis(window_ns: int | None, from_s: int) -> None:
     session = make_session(1, latency_ns=3 * NS, spread=0.0, sensors=SENSORS)
     view = folded(session.batches()).view(window_ns)
-    points = (view.latency.points, view.thermal.hottest_points, view.thermal.clock_points, view.memory.rss_points)
+    points = (view.latency_points, view.thermal.hottest_points, view.thermal.clock_points, view.memory.rss_points)
     assert view.axis.from_s == from_s
     assert [p and p.axis for p in points] == [view.axis] * 4
-    assert all(view.axis.from_s <= column.from_s < view.axis.to_s for column in view.latency.heat)
+    assert all(view.axis.from_s <= column.from_s < view.axis.to_s for column in view.latency_heat)
 
 
 def test_a_paused_recording_is_told_until_it_goes_on() -> None:

@@ -52,7 +52,7 @@ def end_of(inferences: Inferences) -> int:
 
 
 def window_of(latency: RollingLatency, window_ns: int | None, now_ns: int) -> Statistics:
-    window = latency.view(window_ns, now_ns, AXIS).window
+    window = latency.view(window_ns, now_ns).window
     assert window is not None
     return window
 
@@ -84,7 +84,7 @@ def test_views_do_not_depend_on_how_inferences_came(seed: int, count: int, cuts:
     in_parts = rolling(inferences, [int(cut * count) for cut in cuts])
     at_once = rolling(inferences)
     for window_ns in WINDOWS_NS:
-        assert differences(in_parts.view(window_ns, now_ns, AXIS), at_once.view(window_ns, now_ns, AXIS)) == []
+        assert differences(in_parts.view(window_ns, now_ns), at_once.view(window_ns, now_ns)) == []
 
 
 @pytest.mark.slow
@@ -103,7 +103,7 @@ def test_views_do_not_depend_on_it_when_more_came_than_is_kept(is_over: bool) ->
     for places in ways:
         in_parts = rolling(inferences, places, is_over=is_over)
         for window_ns in (NS, 2 * NS, *WINDOWS_NS):
-            assert differences(in_parts.view(window_ns, now_ns, AXIS), at_once.view(window_ns, now_ns, AXIS)) == []
+            assert differences(in_parts.view(window_ns, now_ns), at_once.view(window_ns, now_ns)) == []
 
 
 @pytest.mark.parametrize("window_ns", [NS, 10 * NS, 60 * NS, 600 * NS])
@@ -111,7 +111,7 @@ def test_small_windows_are_exact(window_ns: int) -> None:
     inferences = back_to_back(0, log_normal(3, 5_000))
     now_ns = end_of(inferences)
     latency = rolling(inferences, range(0, 5_000, 61))
-    assert latency.view(window_ns, now_ns, AXIS).is_exact
+    assert latency.view(window_ns, now_ns).is_exact
     in_it = inferences["latency_ns"][inferences["t_ns"] >= now_ns - window_ns]
     assert_exact(window_of(latency, window_ns, now_ns), in_it)
 
@@ -121,7 +121,7 @@ def test_the_last_65536_inferences_are_always_in_an_exact_window() -> None:
     now_ns = end_of(inferences)
     latency = rolling(inferences, range(0, len(inferences), 5_000))
     last = inferences[-EXACT_INFERENCES:]
-    view = latency.view(now_ns - int(last["t_ns"][0]), now_ns, AXIS)
+    view = latency.view(now_ns - int(last["t_ns"][0]), now_ns)
     assert view.is_exact
     assert view.window is not None
     assert_exact(view.window, last["latency_ns"])
@@ -131,7 +131,7 @@ def test_the_last_65536_inferences_are_always_in_an_exact_window() -> None:
 def test_large_windows_are_within_one_percent(window_ns: int) -> None:
     inferences = back_to_back(0, log_normal(5, 200_000, 400_000))
     now_ns = end_of(inferences)
-    view = rolling(inferences, range(0, 200_000, 777)).view(window_ns, now_ns, AXIS)
+    view = rolling(inferences, range(0, 200_000, 777)).view(window_ns, now_ns)
     assert view.is_exact == (window_ns == 10 * NS)
     assert view.window is not None
     since = now_ns - window_ns if view.is_exact else (now_ns - window_ns) // NS * NS
@@ -154,7 +154,7 @@ def test_ten_minutes_of_seconds_are_kept_for_the_largest_window() -> None:
     latency = RollingLatency()
     latency.began(0)
     latency.fold(Batch(seconds=seconds))
-    view = latency.view(600 * NS, now_ns, AXIS)
+    view = latency.view(600 * NS, now_ns)
     assert not view.is_exact
     assert view.window is not None
     assert_within_one_percent(view.window, inferences["latency_ns"][inferences["t_ns"] >= 899 * NS])
@@ -182,7 +182,7 @@ def test_the_rate_of_a_window_is_that_of_a_steady_load(rate_hz: int) -> None:
     for now_ns in (30 * NS, 30 * NS - 400 * MS):
         inferences = make_inferences(np.arange(30 * rate_hz) * NS // rate_hz, 20_000)
         latency = rolling(inferences[inferences["t_ns"] < now_ns], range(0, 20 * rate_hz, 50_000), is_over=False)
-        view = latency.view(10 * NS, now_ns, AXIS)
+        view = latency.view(10 * NS, now_ns)
         assert view.is_exact == (rate_hz < 1_000)
         assert view.window is not None
         assert view.window.throughput_hz == pytest.approx(rate_hz, abs=0.1)
@@ -206,9 +206,9 @@ def test_warm_up_counts_nowhere() -> None:
 
 def test_before_anything_was_measured_there_are_no_figures() -> None:
     latency = rolling(back_to_back(0, [NS] * 3, phase=WARMUP))
-    view = latency.view(10 * NS, 3 * NS, AXIS)
+    view = latency.view(10 * NS, 3 * NS)
     assert view.window is view.session is None
-    assert view.points.is_empty
+    assert latency.points(AXIS).is_empty
     assert view.buckets.sum() == 0
 
 
@@ -238,7 +238,7 @@ def test_a_second_that_comes_twice_counts_once() -> None:
         latency = RollingLatency()
         for part in parts:
             latency.fold(Batch(seconds=part))
-        assert differences(latency.view(None, 5 * NS, AXIS), only_seconds(inferences).view(None, 5 * NS, AXIS)) == []
+        assert differences(latency.view(None, 5 * NS), only_seconds(inferences).view(None, 5 * NS)) == []
 
 
 def only_seconds(inferences: Inferences, step: int = 1) -> RollingLatency:
@@ -259,9 +259,9 @@ def test_seconds_only_give_the_figures_of_single_inferences(step: int) -> None:
         latency.began(0)
     now_ns = end_of(inferences)
     assert differences(replayed.statistics(now_ns), live.statistics(now_ns)) == []
-    shown, known = replayed.view(10 * NS, now_ns, AXIS), live.view(10 * NS, now_ns, AXIS)
+    shown, known = replayed.view(10 * NS, now_ns), live.view(10 * NS, now_ns)
     assert (shown.is_exact, known.is_exact) == (False, True)
-    assert differences(shown.points, known.points) == []
+    assert differences(replayed.points(AXIS), live.points(AXIS)) == []
     assert shown.window is not None
     since = (now_ns - 10 * NS) // NS * NS
     counted = inferences[inferences["ok"] & (inferences["t_ns"] >= since)]
@@ -277,11 +277,11 @@ def test_a_window_is_not_exact_where_inferences_did_not_come() -> None:
     for i, batch in enumerate(batches(inferences, range(0, 3_000, 100))):
         latency.fold(Batch(inferences=NO_INFERENCES, seconds=batch.seconds) if i == 14 else batch)
     dropped_end_ns = (int(inferences["t_ns"][1_400]) // NS + 1) * NS
-    view = latency.view(now_ns - dropped_end_ns + 2 * NS, now_ns, AXIS)
+    view = latency.view(now_ns - dropped_end_ns + 2 * NS, now_ns)
     assert not view.is_exact
     assert view.window is not None
     assert view.window.count == np.count_nonzero(inferences["t_ns"] >= dropped_end_ns - 2 * NS)
-    after = latency.view(now_ns - dropped_end_ns - NS, now_ns, AXIS)
+    after = latency.view(now_ns - dropped_end_ns - NS, now_ns)
     assert after.is_exact
     assert after.window is not None
     assert_exact(after.window, inferences["latency_ns"][inferences["t_ns"] >= dropped_end_ns + NS])
@@ -295,7 +295,7 @@ def test_an_open_second_does_not_hide_what_a_complete_one_lacks() -> None:
     aggregator = SecondAggregator()
     aggregator.add(missed)
     latency.fold(Batch(inferences=came, seconds=aggregator.add(came)))
-    view = latency.view(10 * NS, 2 * NS, AXIS)
+    view = latency.view(10 * NS, 2 * NS)
     assert not view.is_exact
     assert view.window is not None
     assert (view.window.count, view.window.max_ns) == (910, 50 * MS)
@@ -307,7 +307,7 @@ def test_failed_inferences_that_did_not_come_are_missed_too() -> None:
     latency.began(0)
     for i, batch in enumerate(batches(inferences, [40])):
         latency.fold(Batch(inferences=NO_INFERENCES, seconds=batch.seconds) if i == 1 else batch)
-    view = latency.view(10 * NS, 5 * NS, AXIS)
+    view = latency.view(10 * NS, 5 * NS)
     assert not view.is_exact
     assert view.window is not None
     assert (view.window.count, view.window.errors) == (40, 10)
@@ -332,7 +332,7 @@ def test_a_view_does_not_change_when_more_comes() -> None:
     latency = RollingLatency()
     first, second = back_to_back(0, [100 * MS] * 10), back_to_back(5 * NS, [7 * MS] * 10)
     latency.fold(Batch(seconds=seconds_of(first)))
-    views = [latency.view(window_ns, 2 * NS, AXIS) for window_ns in WINDOWS_NS]
+    views = [latency.view(window_ns, 2 * NS) for window_ns in WINDOWS_NS]
     held = [view.buckets.copy() for view in views]
     latency.fold(Batch(seconds=seconds_of(second)))
     assert differences([view.buckets for view in views], held) == []
@@ -345,12 +345,12 @@ def test_the_histogram_is_that_of_the_window() -> None:
     for window_ns in WINDOWS_NS:
         since = 0 if window_ns is None else now_ns - window_ns
         in_it = inferences["latency_ns"][inferences["t_ns"] >= since]
-        assert np.array_equal(latency.view(window_ns, now_ns, AXIS).buckets, count_buckets(in_it))
+        assert np.array_equal(latency.view(window_ns, now_ns).buckets, count_buckets(in_it))
 
 
 def test_the_timeline_shows_shortest_median_tail_and_longest() -> None:
     inferences = make_inferences(np.arange(300) * 10 * MS, np.tile(np.arange(1, 101) * MS, 3))
-    points = rolling(inferences).view(None, 3 * NS, AXIS).points
+    points = rolling(inferences).points(AXIS)
     rows = (points.low, points.middle, points.high, points.top)
     assert [set(row[:30].tolist()) for row in rows] == [{1.0 * MS}, {50.0 * MS}, {99.0 * MS}, {100.0 * MS}]
     assert np.isnan(points.top[30:]).all()
@@ -384,7 +384,7 @@ def test_a_phase_begun_just_before_a_reset_counts_from_the_reset() -> None:
 
 @pytest.mark.slow
 def test_seconds_without_inferences_are_blank_on_the_timeline() -> None:
-    points = only_seconds(back_to_back(0, [3 * NS] * 2_000), step=6_000).view(None, 6_000 * NS, Axis(0, 6_000)).points
+    points = only_seconds(back_to_back(0, [3 * NS] * 2_000), step=6_000).points(Axis(0, 6_000))
     assert np.nanmin(points.low) == np.nanmin(points.middle) == 3 * NS
 
 
@@ -439,7 +439,7 @@ def seconds_from(second: int, inferences: Inferences) -> Seconds:
 def test_a_slow_model_keeps_its_inferences_for_hours() -> None:
     inferences = back_to_back(0, [2 * NS] * 3_000)
     latency = rolling(inferences, range(0, 3_000, 100))
-    view = latency.view(600 * NS, 6_000 * NS, AXIS)
+    view = latency.view(600 * NS, 6_000 * NS)
     assert view.is_exact
     assert view.window is not None
     assert (view.window.count, view.window.throughput_hz) == (300, 0.5)

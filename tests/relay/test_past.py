@@ -140,7 +140,7 @@ def test_windows_are_those_of_the_board(recording, long_session, window_s):
     here = folded(past.past(recording)).view(window_s * NS)
     assert differences(here.latency.window, there.latency.window) == []
     assert here.latency.is_exact == (window_s == 10)
-    assert differences(here.latency.points, there.latency.points) == []
+    assert differences(here.latency_points, there.latency_points) == []
     assert differences(here.thermal.hottest_points, there.thermal.hottest_points) == []
 
 
@@ -148,7 +148,7 @@ def test_windows_are_those_of_the_board(recording, long_session, window_s):
 def test_the_chart_of_the_whole_session_keeps_its_extremes(recording, long_session):
     here, there = folded(past.past(recording)).view(None), folded(long_session).view(None)
     for ours, theirs in (
-        (here.latency.points, there.latency.points),
+        (here.latency_points, there.latency_points),
         (here.thermal.hottest_points, there.thermal.hottest_points),
         (here.power.points, there.power.points),
         (here.memory.rss_points, there.memory.rss_points),

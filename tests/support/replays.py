@@ -59,7 +59,7 @@ async def replayed(
         record(path, script.batches)
     clock = ManualClock()
     feed = ReplayFeed(Recording(path), clock, from_ns=int(from_s * NS))
-    choices = ScreenSettings(refresh_s=NEVER_S, recording=path, **settings)  # type: ignore[arg-type]
+    choices = ScreenSettings(refresh_s=NEVER_S, first_line_s=NEVER_S, recording=path, **settings)  # type: ignore[arg-type]
     app = EdgetopApp(monitor(feed, Analysis(), choices), choices)
     async with app.run_test(size=size, notifications=True) as pilot:
         screen = Replay(app, pilot, feed, script, clock)  # type: ignore[arg-type]

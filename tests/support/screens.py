@@ -170,7 +170,7 @@ async def opened(
 ) -> AsyncIterator[Opened]:
     """The app on a session that has come as far as `script`."""
     feed = ListFeed([script.whole()], ends=ends, more=more)
-    choices = ScreenSettings(refresh_s=NEVER_S, recording=recording, **settings)  # type: ignore[arg-type]
+    choices = ScreenSettings(refresh_s=NEVER_S, first_line_s=NEVER_S, recording=recording, **settings)  # type: ignore[arg-type]
     app = EdgetopApp(monitor(feed, Analysis(), choices), choices)
     async with app.run_test(size=size, notifications=notifications) as pilot:
         screen = Opened(app, pilot, feed, script)

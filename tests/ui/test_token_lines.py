@@ -26,7 +26,7 @@ def test_the_heat_map_is_of_times_between_tokens():
     assert [column.p50_ns / 1e6 for column in columns] == pytest.approx([20.0] * 6, rel=0.03)
     counted = sum(column.count for column in columns)
     assert counted == int(analysis.generation.counts()[1].sum())
-    assert analysis.latency.view(None, 60 * NS, Axis(0, 60, 10)).heat_is_of_tokens
+    assert analysis.latency.view(None, 60 * NS).heat_is_of_tokens
 
 
 def test_the_pane_has_a_line_on_the_tokens():

@@ -55,7 +55,7 @@ def title(view: MonitorView, area: Area) -> str:
     if latency.stream:
         shown.insert(0, f"{stream_name(latency.stream, STREAM_CELLS)} (M: the next)")
     few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
-    if area.height > 2 and latency.heat:
+    if area.height > 2 and view.latency_heat:
         kind = "ITL" if latency.heat_is_of_tokens else f"{'response' if latency.heat_is_response else 'service'} time"
         shown += [*few, f"{kind}, each {formatting.span(view.axis.column_s * 1e9)}"]
     else:
@@ -296,7 +296,7 @@ def _heat_map(view: MonitorView, area: Area) -> list[Line]:
 
     For a language model, it shows the times between tokens instead of latencies. Return [] without data.
     """
-    columns, axis, cells = view.latency.heat, view.axis, area.width - GUTTER
+    columns, axis, cells = view.latency_heat, view.axis, area.width - GUTTER
     if not columns:
         return []
     is_of_tokens = view.latency.heat_is_of_tokens  # whose times have no deadline
@@ -353,4 +353,4 @@ def _binned(buckets: histogram.Counts, low: float, high: float, bins: int) -> Fl
     return np.diff(steps, prepend=0, append=total[-1])
 
 
-LATENCY = Drawing("latency", title, body, line=one_line, unit="ms", parts=("latency", "generation"))
+LATENCY = Drawing("latency", title, body, line=one_line, unit="ms", parts=("latency", "latency_heat", "generation"))

@@ -133,7 +133,7 @@ def time_rule(view: MonitorView, area: Area, character: str, style: str) -> Line
     line.
     """
     marks = [event.t_ns / NS for event in view.events.newest_first if event.kind == "mark"]
-    axis = view.latency.points.axis
+    axis = view.axis
     gutter = Span(character * GUTTER, style)
     return (gutter, *time_line(axis, area.width - GUTTER, view.burst_marks, marks, (character, style), area.characters))
 
@@ -225,7 +225,7 @@ def value_at(points: Points | None, second: float, values: str = "middle") -> fl
 def readout(view: MonitorView, second: float) -> list[tuple[str, str]]:
     """Return all values at the session time `second`, in s, as (name, text) pairs such as `("heat", "61.2 C")`."""
     thermal = view.thermal
-    column = next((column for column in view.latency.heat if column.from_s <= second < column.to_s), None)
+    column = next((column for column in view.latency_heat if column.from_s <= second < column.to_s), None)
     figures: list[tuple[str, str]] = []
     if column is not None:
         named = (("p50", column.p50_ns), ("p99", column.p99_ns), ("max", column.high_ns))

@@ -31,7 +31,8 @@ async def test_a_live_screen(table, monkeypatch):
     """As fast as its session can be made: no clock is waited for."""
     monkeypatch.setattr(EdgetopApp, "is_headless", False)  # drawn as on a terminal, not as tests see it
     ticks, feed = Ticks(), ListFeed([])
-    app = EdgetopApp(monitor(feed, Analysis(), ScreenSettings(refresh_s=NEVER_S)), ScreenSettings(refresh_s=NEVER_S))
+    never = ScreenSettings(refresh_s=NEVER_S, first_line_s=NEVER_S)
+    app = EdgetopApp(monitor(feed, Analysis(), never), never)
     cost_ms, rss_mib = [], []
     async with app.run_test(size=SIZE) as pilot:
         screen = Opened(app, pilot, feed, Script())

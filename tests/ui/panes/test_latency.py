@@ -98,9 +98,9 @@ def test_a_deadline_near_the_medians_is_a_line_of_the_map(median_ms: float, is_n
 def test_paced_inferences_are_shown_by_their_response_times_or_by_service_times() -> None:
     analysis = Analysis()
     analysis.fold(paced(60).whole())
-    response = analysis.view(None).latency.heat
+    response = analysis.view(None).latency_heat
     analysis.shows_service = True
-    service = analysis.view(None).latency.heat
+    service = analysis.view(None).latency_heat
     waits = [wait.p50_ns - run.p50_ns for wait, run in zip(response, service, strict=True)]
     assert waits[3] == 0  # in the second half each inference waits for 3 ms
     assert waits[-3] > 2e6

@@ -1,0 +1,40 @@
+"""When the screen is drawn: the first line every second, everything else more seldom, and all of it at once after news.
+
+Charts and lists cost most of a refresh, and rarely show anything new after one second. The folds of the analysis get
+every batch all the same, so the verdict is as quick as with a faster refresh.
+"""
+
+from math import ceil
+
+from edgetop.analysis.analysis import MonitorView
+from edgetop.frozen import frozen
+
+
+@frozen
+class Rhythm:
+    """How often the timer of a screen fires, and at which of its calls the whole screen is drawn."""
+
+    interval_s: float  # time between two calls of the timer
+    calls: int  # the whole screen is drawn at every call with this number
+
+    @classmethod
+    def of(cls, refresh_s: float, first_line_s: float) -> "Rhythm":
+        """Return the rhythm that draws the whole screen every `refresh_s` seconds.
+
+        The first line is drawn at least every `first_line_s` seconds.
+
+        >>> Rhythm.of(2.0, 1.0), Rhythm.of(0.2, 1.0)
+        (Rhythm(interval_s=1.0, calls=2), Rhythm(interval_s=0.2, calls=1))
+        """
+        calls = max(1, ceil(refresh_s / first_line_s))
+        return cls(refresh_s / calls, calls)
+
+
+def news(view: MonitorView) -> tuple[object, ...]:
+    """Return what the user must see at once: the phase, the verdict without its figures, and the number of events.
+
+    While the result stays equal, only figures have changed.
+    """
+    verdict = view.verdict
+    others = tuple(one.state for one in verdict.also)
+    return view.progress.phase, verdict.state, verdict.level, others, len(verdict.past), view.events.total

@@ -1,0 +1,182 @@
+"""When the screen is drawn: its first line at each call of the timer, everything at every second one or after news."""
+
+from pathlib import Path
+
+import pytest
+
+from edgetop.ui.redraws import Rhythm
+from tests.support.replays import replayed
+from tests.support.screens import NEVER_S, Opened, opened
+from tests.support.scripts import hot, measured
+
+pytestmark = pytest.mark.slow
+
+SIZE = (120, 40)
+TWO_CALLS_S = 2 * NEVER_S  # an interval in which the timer would fire twice
+
+
+async def fire(screen: Opened, seconds: float = 1.0) -> list[str]:
+    """Let the session go on and the timer fire once. Return the rows of the screen."""
+    screen.monitor.refresh_s = TWO_CALLS_S
+    screen.script.batches.clear()
+    screen.feed.put(screen.script.measure(seconds).whole())
+    screen.monitor._beat()
+    await screen.settle()
+    return screen.rows
+
+
+def changed(before: list[str], now: list[str]) -> set[int]:
+    return {y for y, (old, new) in enumerate(zip(before, now, strict=True)) if old != new}
+
+
+@pytest.mark.parametrize(
+    ("refresh_s", "interval_s", "calls"),
+    [(2.0, 1.0, 2), (1.0, 1.0, 1), (0.2, 0.2, 1), (5.0, 1.0, 5), (2.5, 2.5 / 3, 3), (60.0, 1.0, 60)],
+)
+def test_the_first_line_is_drawn_at_least_every_second(refresh_s: float, interval_s: float, calls: int) -> None:
+    rhythm = Rhythm.of(refresh_s, 1.0)
+    assert (rhythm.interval_s, rhythm.calls) == (pytest.approx(interval_s), calls)
+    assert rhythm.interval_s * rhythm.calls == pytest.approx(refresh_s)
+
+
+async def test_every_second_call_draws_everything_and_the_others_the_first_line() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        before = screen.rows
+        first = await fire(screen)
+        assert changed(before, first) == {0}
+        assert screen.monitor.live.progress.now_ns == screen.script.now_ns
+        second = await fire(screen)
+        assert {0, 2} < changed(first, second)
+        await screen.tick()
+        assert screen.rows == second
+
+
+async def test_a_silent_feed_is_drawn_when_everything_is_due() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        first = await fire(screen)
+        screen.monitor._beat()
+        await screen.settle()
+        assert changed(first, screen.rows) - {0}
+
+
+async def test_a_tiny_screen_draws_its_numbers_at_each_call() -> None:
+    async with opened(measured(60), (50, 10)) as screen:
+        before = screen.rows
+        assert 0 in changed(before, await fire(screen))
+        rows = screen.rows
+        screen.monitor.draw()
+        await screen.settle()
+        assert screen.rows == rows
+
+
+@pytest.mark.parametrize("key", ["down", "tab", "escape", "w", "left"])
+async def test_a_key_draws_everything_at_once(key: str) -> None:
+    async with opened(measured(60), SIZE) as screen:
+        await fire(screen)
+        await screen.press(key)
+        rows = screen.rows
+        screen.monitor.draw()
+        await screen.settle()
+        assert screen.rows == rows
+
+
+async def test_a_click_and_a_new_size_draw_everything_at_once() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        await fire(screen)
+        await screen.pilot.click("#pane-events")
+        assert screen.monitor._drawn_folds == screen.monitor.analysis.folds
+        await fire(screen)
+        await screen.resize(118, 40)
+        assert screen.monitor._drawn_folds == screen.monitor.analysis.folds
+
+
+async def test_an_event_is_drawn_at_once() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        await fire(screen)
+        screen.feed.put(screen.script.tell("mark", source="user", message="the lid is shut").batches[-1])
+        screen.monitor._beat()
+        await fire(screen)
+        assert "the lid is shut" in screen.text
+        screen.feed.put(screen.script.tell("mark", source="user", message="the lid is open").batches[-1])
+        screen.monitor._beat()
+        await screen.settle()
+        assert "the lid is open" in screen.text
+
+
+async def test_another_verdict_is_drawn_at_once() -> None:
+    script = measured(60)
+    async with opened(script, SIZE) as screen:
+        await fire(screen)
+        await fire(screen)
+        assert "THROTTL" not in screen.header
+        script._weather = hot
+        drawn = []
+        for _ in range(30):
+            before = screen.rows
+            now = await fire(screen)
+            if "THROTTL" in now[0] and "THROTTL" not in before[0]:
+                drawn = [y for y in changed(before, now) if y]
+                break
+        assert drawn
+
+
+async def test_the_end_is_drawn_at_once() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        await fire(screen)
+        await fire(screen)
+        screen.script.batches.clear()
+        screen.feed.put(screen.script.end().whole())
+        screen.feed.close()
+        screen.monitor._beat()
+        await screen.settle()
+        rows = screen.rows
+        assert "last values" in rows[2]
+        screen.monitor.draw()
+        await screen.settle()
+        assert screen.rows == rows
+
+
+async def test_a_frozen_screen_counts_how_far_it_is_behind() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        await fire(screen)
+        await screen.press("space")
+        frozen = screen.rows
+        assert changed(frozen, await fire(screen)) == {0}
+        assert screen.header.startswith(" FROZEN 1.0s behind ")
+        await fire(screen)
+        assert screen.header.startswith(" FROZEN 2.0s behind ")
+        assert screen.rows[3:-1] == frozen[3:-1]
+        await fire(screen)
+        await screen.press("space")
+        rows = screen.rows
+        screen.monitor.draw()
+        await screen.settle()
+        assert screen.rows == rows
+
+
+async def test_a_warning_that_is_held_does_not_flicker_between_two_drawings() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        await fire(screen)
+        screen.monitor._held.with_held = lambda *_, **__: ()  # type: ignore[method-assign]
+        screen.monitor.draw()
+        screen.monitor.live.show_notices(())
+        await fire(screen)
+        assert screen.monitor.live.notices == ()
+
+
+async def test_a_replay_moves_its_time_bar_at_each_call_and_seeks_at_once(tmp_path: Path) -> None:
+    async with replayed(measured(120), tmp_path, SIZE) as screen:
+        screen.monitor.refresh_s = TWO_CALLS_S
+        screen.clock.advance(10)
+        screen.monitor._beat()
+        await screen.settle()
+        before = screen.rows
+        screen.clock.advance(1)
+        screen.monitor._beat()
+        await screen.settle()
+        assert screen.rows[-2] != before[-2]
+        await screen.press("end")
+        rows = screen.rows
+        screen.monitor.draw()
+        await screen.settle()
+        assert screen.rows == rows
