@@ -29,10 +29,18 @@ def cache_home() -> Path:
     return _base("XDG_CACHE_HOME", ".cache") / "edgetop"
 
 
+def home() -> Path:
+    """Return the user's home folder. Raises InputError if it is not known."""
+    try:
+        return Path.home()
+    except RuntimeError:  # HOME is not set, and the user has no entry in /etc/passwd, as in a container
+        raise InputError("the home folder of this user is not known", "set HOME to a folder") from None
+
+
 def _base(variable: str, default: str) -> Path:
     value = os.environ.get(variable, "")
     # The specification: a relative path there is invalid and is ignored.
-    return Path(value) if value.startswith("/") else Path.home() / default
+    return Path(value) if value.startswith("/") else home() / default
 
 
 def component(text: str, what: str) -> str:

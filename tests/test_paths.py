@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from edgetop.errors import InputError
-from edgetop.paths import as_component, component, config_home, has_room, recordings_home
+from edgetop.paths import as_component, component, config_home, has_room, home, recordings_home
+
+NO_USER = 4_000_000_000  # has no entry in /etc/passwd
 
 PLACES = pytest.mark.parametrize(
     ("place", "variable", "default"),
@@ -63,3 +65,15 @@ def test_a_hostile_text_becomes_one_harmless_name(tmp_path: Path, text: str) -> 
 @pytest.mark.parametrize("text", ["soak-42", "net v2.onnx", "naïve", "a..b", "5f0c9c1e-6b0a-4c49-8f0e-6f6b5d1f3a52"])
 def test_a_usual_name_stays_as_it_is(text: str) -> None:
     assert component(text, "the name") == as_component(text) == text
+
+
+def test_a_user_without_a_home_gets_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("os.getuid", lambda: NO_USER)
+    with pytest.raises(InputError, match="home folder of this user is not known"):
+        home()
+    with pytest.raises(InputError, match="set HOME"):
+        recordings_home()
+    monkeypatch.setenv("XDG_STATE_HOME", "/var/lib/boards")
+    assert recordings_home() == Path("/var/lib/boards/edgetop")

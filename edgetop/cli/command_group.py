@@ -28,7 +28,11 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not ctx.resilient_parsing and not name.startswith("-"):
-            hint = f"to run a model: edgetop run {name}" if "." in name or "/" in name else nearest_hint(name, COMMANDS)
+            hint = nearest_hint(name, COMMANDS)
+            if "." in name or "/" in name:
+                from edgetop.cli.shell_words import path_word  # noqa: PLC0415  where it is asked for
+
+                hint = f"to run a model: edgetop run {path_word(name)}"
             raise click.UsageError(f"no such command: {name} ({hint})", ctx)
         return super().resolve_command(ctx, args)
 

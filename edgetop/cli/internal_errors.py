@@ -3,12 +3,11 @@
 import hashlib
 import platform
 from collections.abc import Sequence
-from pathlib import Path
 
 from edgetop import __version__
 from edgetop.analysis.faults import Fault
 from edgetop.errors import OutputError
-from edgetop.paths import recordings_home
+from edgetop.paths import home, recordings_home
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.wording.fault_words import fault_words
 
@@ -44,4 +43,4 @@ def document(faults: Sequence[Fault]) -> str:
     """
     head = f"edgetop {__version__}, Python {platform.python_version()}, {platform.machine()}\n"
     parts = (f"\n{fault.name}\n{fault.traceback}" for fault in faults)
-    return "".join((head, *parts)).replace(str(Path.home()), "~")
+    return "".join((head, *parts)).replace(str(home()), "~")

@@ -13,6 +13,7 @@ from edgetop.errors import (
     EXIT_INTERRUPTED,
     EXIT_NOT_WRITTEN,
     EXIT_USAGE,
+    UNUSABLE_PATH,
     EdgetopError,
     OutputError,
     ReaderLeftError,
@@ -102,6 +103,8 @@ def _refused(error: OSError) -> int:
     """
     if error.errno == errno.EIO:  # the terminal has closed
         return EXIT_DONE
+    if error.filename is not None and error.errno in UNUSABLE_PATH:
+        return _complain(f"{error.filename}: cannot be used: {error.strerror}", EXIT_USAGE)
     if error.errno in DISK_FULL:
         return _complain(f"{error.filename or 'a file'}: cannot be written: {error.strerror}", EXIT_NOT_WRITTEN)
     from pathlib import Path  # noqa: PLC0415  --help does without

@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import fcntl
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -29,9 +28,10 @@ from edgetop import standard_streams
 from edgetop.cli import launcher
 from edgetop.cli.launcher import BLOCKED
 from edgetop.cli.output import print_text
+from edgetop.cli.shell_words import session_word
 from edgetop.doctor.check import BOOTED
 from edgetop.doctor.logout import ask, lingers
-from edgetop.errors import EdgetopError, InputError
+from edgetop.errors import EdgetopError
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
 from edgetop.sensors.root import Root
@@ -266,16 +266,7 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
 
 def how_to_come_back(folder: Path) -> str:
     """Return three lines of text: where the run is recorded, how to attach to it, and how to stop it."""
-    from edgetop.paths import recordings_home  # noqa: PLC0415  the launcher needs none of it
-    from edgetop.recording.registry import locate  # noqa: PLC0415
-    from edgetop.recording.session_folder import SUFFIX  # noqa: PLC0415
-
-    name = folder.name.removesuffix(SUFFIX)
-    try:
-        is_unique = not name.startswith("-") and locate(name, recordings_home()).resolve() == folder.resolve()
-    except InputError:
-        is_unique = False
-    shown = clean(shlex.quote(name if is_unique else str(folder)))
+    shown = session_word(folder)
     return (
         f"edgetop: the run continues, recorded in {clean(str(folder))}\n"
         f"  edgetop attach {shown}   shows it again\n"

@@ -305,11 +305,12 @@ class TableFile:
         """
         self.name = name
         self.place = place
-        if source == place:
-            Descriptor(open_regular(place))  # refuses links and pipes
+        file = Descriptor(open_regular(place)) if source == place else None  # refuses links and pipes
+        # Arrow only takes paths of UTF-8, which the path of a folder need not be.
+        readable = f"/proc/self/fd/{file.fd}" if file else source
         with _arrow_errors():
             metadata = None if groups is None else metadata_of(name, groups)
-            self._file = pq.ParquetFile(source, metadata=metadata, page_checksum_verification=True)
+            self._file = pq.ParquetFile(readable, metadata=metadata, page_checksum_verification=True)
             self._groups = [self._file.metadata.row_group(number) for number in range(self._file.num_row_groups)]
             self._times = list(map(_times_in, self._groups))
 

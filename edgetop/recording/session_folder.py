@@ -41,9 +41,13 @@ FOLDER_MODE, FILE_MODE = 0o700, 0o600
 def session_folder(output: Path) -> Path:
     """Return the folder that `-o PATH` means: `output`, with `.edgetop` appended if it is missing.
 
+    Raises InputError if `output` names no session, as `.` and `..` do.
+
     >>> session_folder(Path("runs/net")).as_posix()
     'runs/net.edgetop'
     """
+    if output.name.removesuffix(SUFFIX) in ("", ".", ".."):
+        raise InputError(f"-o {output}: a folder, and no name of a session", "write one, such as -o soak-1")
     return output if output.name.endswith(SUFFIX) else output.parent / (output.name + SUFFIX)
 
 

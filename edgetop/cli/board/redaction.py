@@ -7,9 +7,8 @@ import os
 import re
 import socket
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from edgetop.paths import cache_home, config_home, recordings_home
+from edgetop.paths import cache_home, config_home, home, recordings_home
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
 from edgetop.session.typed_json import Document
@@ -28,7 +27,7 @@ class Redaction:
 
     def __init__(self, root: Root) -> None:
         self._private = Private(root, (name for name in _names() if name not in OF_EVERYONE))
-        own = {"~": Path.home(), "CONFIG": config_home(), "CACHE": cache_home(), "RECORDINGS": recordings_home()}
+        own = {"~": home(), "CONFIG": config_home(), "CACHE": cache_home(), "RECORDINGS": recordings_home()}
         # The longest first: the recordings are usually below the home.
         self._places = sorted(((str(path), name) for name, path in own.items()), key=lambda one: -len(one[0]))
 
@@ -99,4 +98,4 @@ def _names() -> Iterator[str]:
     for host in (socket.gethostname(), os.uname().nodename):
         yield host
         yield host.partition(".")[0]
-    yield Path.home().name
+    yield home().name

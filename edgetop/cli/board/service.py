@@ -19,6 +19,7 @@ from edgetop.cli.watching import watch
 from edgetop.errors import InputError, OutputError
 from edgetop.files import read_file, write_file
 from edgetop.formatting import clean
+from edgetop.paths import home
 
 EXAMPLES = """\b
 Examples:
@@ -195,8 +196,8 @@ def _write(name: str, unit: str) -> Path:
 
     Raises InputError if another program wrote a unit with this name, or OutputError if the file cannot be written.
     """
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = (Path(home) if home.startswith("/") else Path.home() / ".config") / "systemd" / "user"
+    config = os.environ.get("XDG_CONFIG_HOME", "")
+    folder = (Path(config) if config.startswith("/") else home() / ".config") / "systemd" / "user"
     path = folder / name
     try:
         if os.path.lexists(path) and not read_file(path).startswith(OURS.encode()):

@@ -13,6 +13,7 @@ from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, Value, given_names, option, passed_on, raw_words
 from edgetop.cli.running import run
 from edgetop.cli.running.child_run import ChildRun
+from edgetop.cli.shell_words import path_word
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
 from edgetop.frozen import frozen
 
@@ -202,5 +203,5 @@ def _words(model: Path, least: int | None, resolution: int, whole: Trial) -> str
         f"least memory: {least / MIB:.0f} MiB, to {resolution / MIB:g} MiB\n"
         f"  without a limit {whole.rss_peak_mib or 0:.0f} MiB are resident at most, including libraries and files\n"
         "  that other processes have already read (edgetop help limits)\n"
-        f"  edgetop run {model} --limit memory={least // MIB}M"
+        f"  edgetop run {path_word(model)} --limit memory={least // MIB}M"
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from edgetop.cli.shell_words import path_word
 from edgetop.errors import InputError, OutputError
 from edgetop.files import why
 from edgetop.paths import recordings_home
@@ -25,7 +26,7 @@ def new_folder(output: Path | None, name: str, suffix: str = "", advice: str = "
     try:
         folder.mkdir(parents=True, mode=0o700)
     except FileExistsError:
-        raise InputError(f"{folder}: already exists", advice.format(folder)) from None
+        raise InputError(f"{folder}: already exists", advice.format(path_word(folder))) from None
     except OSError as error:
         raise OutputError(f"{folder}: cannot be created: {error.strerror}") from None
     return folder
@@ -42,7 +43,7 @@ def held_folder(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise OutputError(f"{folder}: cannot be locked: {why(error)}") from None
     if fd is None:
-        raise InputError(f"{folder}: this sweep is already running", f"edgetop stop {folder} ends it")
+        raise InputError(f"{folder}: this sweep is already running", f"edgetop stop {path_word(folder)} ends it")
     try:
         yield
     finally:

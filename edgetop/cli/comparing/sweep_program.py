@@ -19,6 +19,7 @@ from edgetop.cli.companions import Value, option, passed_on
 from edgetop.cli.comparing.sweep_options import SweepOptions
 from edgetop.cli.grouped_help import GroupedCommand
 from edgetop.cli.running import run
+from edgetop.cli.shell_words import path_word
 from edgetop.cli.watching import watch
 from edgetop.errors import InputError
 from edgetop.formatting import clean
@@ -188,7 +189,7 @@ def refuse_another(
             raise InputError(f"{folder}: is a sweep over models, not over a program", "leave out -- COMMAND")
         return
     if command is None:
-        again = f"edgetop sweep --resume {shlex.quote(str(folder))} ... -- COMMAND"
+        again = f"edgetop sweep --resume {path_word(folder)} ... -- COMMAND"
         raise InputError(
             f"{folder}: the sweep runs a program, which a plan does not store: repeat the command and its values",
             clean(again),

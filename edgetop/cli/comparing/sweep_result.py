@@ -17,6 +17,7 @@ from edgetop.cli.printing.markdown import block, bullets, code, escaped, markdow
 from edgetop.cli.printing.output_agreement_words import judge_of, worst
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
+from edgetop.cli.shell_words import path_word
 from edgetop.comparison.model_table import KEYS as MODELS
 from edgetop.comparison.model_table import model_rows
 from edgetop.comparison.ratios import Comparison, compare, comparison_document
@@ -194,7 +195,7 @@ def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
             yield f"           {clean(name)}  {ratio}{one.words}"
     yield from ranking_lines(comparison)
     yield from islice(notice_lines("unfair", comparison.fair), 1, None)
-    yield f"all rows   edgetop compare {clean(shlex.quote(str(folder)))}/*.edgetop --group-by combination"
+    yield f"all rows   edgetop compare {path_word(folder)}/*.edgetop --group-by combination"
 
 
 def _table(

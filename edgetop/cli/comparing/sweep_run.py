@@ -30,6 +30,7 @@ from edgetop.cli.running import demo, run, session_parts, trial_run
 from edgetop.cli.running.child_run import ChildRun, show_progress
 from edgetop.cli.running.run_request import DemoSubject, RunRequest, model_of
 from edgetop.cli.running.session_board import log_spec, open_board
+from edgetop.cli.shell_words import path_word
 from edgetop.cli.terminal import Terminal, trim_log
 from edgetop.cli.viewing import signals_to
 from edgetop.control.control_socket import NotRunningError, give
@@ -247,7 +248,7 @@ def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: Sweep
         providers, again = set(), set()
     missing += [f"--provider {shlex.quote(name or '')}" for name in sorted(providers - again, key=str)]
     if missing:
-        advice = f"edgetop sweep --resume {shlex.quote(str(folder))} {' '.join(missing)}"
+        advice = f"edgetop sweep --resume {path_word(folder)} {' '.join(missing)}"
         raise InputError(
             f"{folder}: the sweep began with options that run or load something: repeat them", clean(advice)
         )
@@ -394,9 +395,10 @@ class Sweep:
         `is_asked` is true if the user asked for that (`--detach`).
         """
         if is_asked or self._terminal.has_lost_launcher:
+            folder = path_word(self._folder)
             self._say(
-                f"edgetop: the sweep continues; edgetop attach shows the run, edgetop stop {self._folder} ends it,\n"
-                f"  edgetop sweep --resume {self._folder} shows the result"
+                f"edgetop: the sweep continues; edgetop attach shows the run, edgetop stop {folder} ends it,\n"
+                f"  edgetop sweep --resume {folder} shows the result"
             )
         try:
             self._terminal.release(self._folder / LOG, pipes_too=is_asked)
@@ -437,7 +439,7 @@ def _clear(folder: Path) -> None:
     until_s = time.monotonic() + ENDING_S
     while folder.exists() and is_live(folder):
         if time.monotonic() > until_s:
-            raise InputError(f"{folder}: is still running", f"edgetop stop {folder}")
+            raise InputError(f"{folder}: is still running", f"edgetop stop {path_word(folder)}")
         with contextlib.suppress(NotRunningError):
             give(folder, Order("stop"))
         time.sleep(LOOK_S)

@@ -1,7 +1,6 @@
 """The end of a session: its exit code, its gates, and the result that is printed."""
 
 import contextlib
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING
 from edgetop.cli.output import print_json, print_text
 from edgetop.cli.running.live_session import LiveSession
 from edgetop.cli.running.run_request import RunRequest
+from edgetop.cli.shell_words import session_word
 from edgetop.errors import (
     EXIT_DONE,
     EXIT_GATE_FAILED,
@@ -19,7 +19,6 @@ from edgetop.errors import (
     ReaderLeftError,
 )
 from edgetop.frozen import frozen
-from edgetop.paths import recordings_home
 from edgetop.recording.registry import write_outcome
 from edgetop.recording.session_folder import FolderHandle
 
@@ -114,10 +113,9 @@ def _print_result(result: "Report", folder: FolderHandle | None, request: RunReq
 
     text = summary(result)  # the log is the only place where it is printed
     if folder:
-        session = folder.name.stem if folder.name.parent == recordings_home() else shlex.quote(str(folder.name))
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
         brief = short_result(result) if is_short(result) else brief_summary(result)
         outputs = wrapped(outputs_lines(outputs_folder, judge)) if outputs_folder else ()
         lines = (brief, *outputs, where)
-        text = "\n".join((*lines, f"more: edgetop report {session}"))
+        text = "\n".join((*lines, f"more: edgetop report {session_word(folder.name)}"))
     print_text(text, ascii_only=bool(showing.screen.ascii_only))

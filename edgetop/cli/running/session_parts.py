@@ -328,8 +328,11 @@ def interpreter(given: Path | None) -> str | None:
     """
     if given is None:
         return None
-    path = given.expanduser()
-    if path.exists():
+    try:
+        path = given.expanduser()
+    except RuntimeError:  # `~NAME` of a user that does not exist
+        path = given
+    if is_there(path):
         return str(path.absolute())
     program = shutil.which(str(path))
     if program is None:
@@ -345,9 +348,7 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
     process is allowed to use, or () if `monitor_cpus` is (). Raises InputError if the requested CPUs are not allowed.
     """
     here = os.sched_getaffinity(0)
-    for option, cpus in (("--engine-cpus", choice.cpus), ("--monitor-cpus", monitor_cpus)):
-        if not set(cpus) <= here:
-            raise InputError(f"{option}: this process may use CPUs {', '.join(map(str, sorted(here)))} only")
+    _refuse_cpus("--engine-cpus", choice.cpus)
     limited, own = choice.limit.cpus, choice.cpus or tuple(sorted(here))
     if limited is not None:
         if limited > len(own):
@@ -360,6 +361,13 @@ def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int,
     return tuple(sorted(here)) if monitor_cpus else ()
 
 
+def _refuse_cpus(option: str, cpus: Sequence[int]) -> None:
+    """Raise InputError if `option` names a CPU in `cpus` that this process is not allowed to use."""
+    here = os.sched_getaffinity(0)
+    if not here.issuperset(cpus):
+        raise InputError(f"{option}: this process may use CPUs {', '.join(map(str, sorted(here)))} only")
+
+
 def recording_folder(request: RunRequest, model: ModelFile) -> Path | None:
     """Return the folder of the recording, from `-o` or from the model's name and the time.
 
@@ -369,7 +377,7 @@ def recording_folder(request: RunRequest, model: ModelFile) -> Path | None:
     if not keeping.is_recorded:
         return None
     if keeping.output:
-        return session_folder(keeping.output.absolute())
+        return session_folder(keeping.output).absolute()
     others = subject.variants[1:] if isinstance(subject, VariantsSubject) else ()
     models = "-or-".join([model.path.stem, *(other.model.path.stem for other in others if other.model.path)])
     stem = f"{as_component(models)}-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
@@ -405,11 +413,12 @@ def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") 
 
 
 def refuse_absent(request: RunRequest, folder: Path | None) -> None:
-    """Raise InputError if a given file or program does not exist, or if the folder of the recording already exists.
+    """Raise InputError if a given file, program or CPU does not exist, or if the folder of the recording exists.
 
     This reports such errors before any other, and before anything is waited for. `folder` None means no recording.
     """
     subject = request.subject
+    _refuse_cpus("--monitor-cpus", request.board.monitor_cpus)
     if folder:
         refuse_folder(folder)
     if isinstance(subject, ProgramSubject):

@@ -44,7 +44,7 @@ def following(request: RunRequest, model: ModelFile, session: LiveSession, manif
         assert unnamed
         folder = unnamed
     else:
-        first, number = session_folder(given.absolute()), 2
+        first, number = session_folder(given).absolute(), 2
         while (folder := session_folder(first.with_name(f"{first.stem}-{number}"))).exists():
             number += 1
     fresh = replace(manifest, id=str(uuid.uuid4()), name=folder.stem, state="live")

@@ -73,7 +73,7 @@ def command(
     from edgetop.recording.session_folder import SUFFIX, session_folder  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
-    folder = session_folder((output or recordings_home() / files[0].stem).absolute())
+    folder = session_folder(output or recordings_home() / files[0].stem).absolute()
     try:
         options = Options(warmup_time, interval, Columns(latency_column, time_column))
         imported = Imported(folder.name.removesuffix(SUFFIX), model, read_all(files, options))

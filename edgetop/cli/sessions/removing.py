@@ -1,7 +1,6 @@
 """Deletes sessions that a user named. All sessions are found and listed before the first is deleted."""
 
 import contextlib
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 
 from edgetop import formatting
 from edgetop.cli.output import print_text, table
+from edgetop.cli.shell_words import session_word
 from edgetop.errors import InputError, OutputError, RecordingError
 from edgetop.formatting import UNKNOWN, clean
 from edgetop.paths import recordings_home
@@ -62,7 +62,7 @@ def _found(given: str, *, whole: bool) -> Path:
         raise InputError(f"{given}: is a link", f"name the folder itself: {folder.resolve()}")
     name = folder.name.removesuffix(SUFFIX)
     if whole and Path(given).name.removesuffix(SUFFIX) != name and given != _id_of(folder):
-        raise InputError(f"{given}: is only the beginning of {name}", f"edgetop rm {shlex.quote(name)} --yes")
+        raise InputError(f"{given}: is only the beginning of {name}", f"edgetop rm {session_word(folder)} --yes")
     return folder
 
 
@@ -82,11 +82,11 @@ def _refuse_recorded(folder: Path) -> None:
     """Raise InputError if a process is recording the session, or a session that continues it."""
     name = folder.name.removesuffix(SUFFIX)
     if is_live(folder):
-        raise InputError(f"{name}: is being recorded", f"edgetop stop {shlex.quote(name)} ends it")
+        raise InputError(f"{name}: is being recorded", f"edgetop stop {session_word(folder)} ends it")
     following = successor(folder) if (folder / MANIFEST).is_file() else None
     if following and is_live(following):
         after = following.name.removesuffix(SUFFIX)
-        raise InputError(f"{name}: its run goes on in {after}", f"edgetop stop {shlex.quote(after)} ends the run")
+        raise InputError(f"{name}: its run goes on in {after}", f"edgetop stop {session_word(following)} ends the run")
 
 
 def _listing(folders: Sequence[Path]) -> list[str]:

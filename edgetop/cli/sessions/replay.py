@@ -48,13 +48,14 @@ def command(
     from edgetop.cli.choosing import recorded  # noqa: PLC0415
     from edgetop.cli.config import screen_settings  # noqa: PLC0415
     from edgetop.cli.output import raise_problems  # noqa: PLC0415
+    from edgetop.cli.shell_words import session_word  # noqa: PLC0415
     from edgetop.cli.viewing import require_screen, show_until_left  # noqa: PLC0415
     from edgetop.feeds.replay_feed import ReplayFeed  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
     recording = Recording(recorded(session))
-    require_screen(f"edgetop report {session or recording.folder}")
+    require_screen(f"edgetop report {session_word(recording.folder)}")
     feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
     end_ns = feed.transport.end_ns
     if from_ns > end_ns:

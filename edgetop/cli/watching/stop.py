@@ -1,7 +1,6 @@
 """`edgetop stop`: end a session that another process runs."""
 
 import contextlib
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from edgetop.cli import completion
+from edgetop.cli.shell_words import path_word, session_word
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def command(session: str | None) -> int:
         _ask_if_shown(found, found / LOCK)
     folder = open_folder(found)  # stays valid if the folder is moved meanwhile
     if not is_live(folder.path):
-        raise InputError(f"{folder.name.stem}: is not running", f"edgetop report {folder.name}")
+        raise InputError(f"{folder.name.stem}: is not running", f"edgetop report {session_word(folder.name)}")
     answer = _stop(folder)
     print_text(_how_it_ended(folder))
     if answer.error:
@@ -72,7 +72,7 @@ def _ask_if_shown(folder: Path, lock: Path) -> None:
     if not where:
         return
     name = clean(folder.stem)
-    advice = f"edgetop stop {clean(shlex.quote(folder.stem))} ends it without a question"
+    advice = f"edgetop stop {session_word(folder)} ends it without a question"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"{name}: is shown on another terminal ({', '.join(where)})", advice)
     if not click.confirm(f"{name} is shown on {', '.join(where)}. End it?", default=False, err=True):
@@ -111,10 +111,9 @@ def _stop_sweep(folder: Path) -> int:
     from edgetop.cli.output import print_text  # noqa: PLC0415
     from edgetop.control.control_socket import refuse_stopped  # noqa: PLC0415
     from edgetop.control.lock_holders import end_holder  # noqa: PLC0415
-    from edgetop.formatting import clean  # noqa: PLC0415
     from edgetop.sweep_plan import LOCK, is_running, refuse_others  # noqa: PLC0415
 
-    quoted = clean(shlex.quote(str(folder)))
+    quoted = path_word(folder)
     refuse_others(folder)
     if not is_running(folder):
         raise InputError(f"{folder}: is not running", f"edgetop sweep --resume {quoted}")
@@ -167,7 +166,7 @@ def _how_it_ended(folder: "FolderHandle") -> str:
         return f"over; {where} cannot be read: {folder.why_gone}"
     manifest = read_manifest(folder.path)
     if manifest.end_reason is None:
-        return f"over, and not complete: edgetop report {where}"
+        return f"over, and not complete: edgetop report {session_word(folder.name)}"
     verdict = final_verdict(manifest.end_reason, None, manifest.watched)
     lasted = formatting.clock_time(manifest.duration_ns or 0)
     word, why = verdict_words.state_word(verdict), formatting.clean(", ".join(verdict_words.details(verdict)))

@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from edgetop.files import write_file
+from edgetop.files import open_regular, write_file
 from edgetop.recording.removal import OUTPUT_FILES, TABLE_FILES
-from edgetop.recording.session_folder import FILE_MODE, FOLDER_MODE, LOG, MANIFEST, PROGRAM_LOG
+from edgetop.recording.session_folder import FILE_MODE, FOLDER_MODE, LOG, MANIFEST, PROGRAM_LOG, Descriptor
 from edgetop.session.typed_json import Document
 
 LEFT_OUT = (LOG, PROGRAM_LOG, *OUTPUT_FILES)
@@ -42,8 +42,9 @@ def _copy_events(source: Path, to: Path, redact: Redact) -> None:
     import pyarrow as pa  # noqa: PLC0415  Arrow is loaded where something is read
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    file = pq.ParquetFile(source)
-    with pq.ParquetWriter(to, file.schema_arrow, compression="zstd") as writer:
+    opened = Descriptor(open_regular(source))
+    file = pq.ParquetFile(f"/proc/self/fd/{opened.fd}")  # Arrow only takes paths of UTF-8
+    with to.open("wb") as sink, pq.ParquetWriter(sink, file.schema_arrow, compression="zstd") as writer:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group)
             for name in (*_FREE_TEXT, "data"):
