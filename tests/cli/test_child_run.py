@@ -11,7 +11,7 @@ from edgetop.control.lock_holders import is_stopped
 from tests.support.waiting import wait_until
 
 MODEL = Path(__file__).parents[2] / "edgetop/roofline_models/probe.onnx"
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.any_python]
 
 
 @pytest.fixture(autouse=True)

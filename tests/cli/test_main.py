@@ -12,7 +12,7 @@ from edgetop.errors import EXIT_INTERRUPTED
 from tests.support.commands import environment
 from tests.support.waiting import scaled
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.any_python]
 
 
 def shell(line, home, **more):

@@ -1,9 +1,10 @@
-"""Forks the engine and the table writer off a command that was forked itself, instead of starting Python anew.
+"""Forks what a forked command starts (an engine, a table writer, a command of edgetop) instead of starting Python anew.
 
 An interpreter that imports NumPy and a runtime, or Arrow, takes ten times as long as what a test has it do. Everything
 else is as `subprocess` does it: a process of its own, with the same pipes, environment, session and exit status.
 Engines and table writers in interpreters of their own are tested where `start_python` begins a command, where
 `--engine-python` names an interpreter, and by `ProcessEngine` and `ChildTableWriter` in the process of the test.
+Commands in interpreters of their own are tested by `ChildRun` in the process of the test (tests/cli/test_child_run.py).
 """
 
 import atexit
@@ -14,16 +15,19 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from edgetop.cli.terminal import edgetop_command
 from edgetop.engines.spawn import CHILD
 
 ROOT = Path(__file__).parents[2]
 NAME = "edgetop-engine"  # of a forked engine, in /proc/PID/comm
 TABLES = "edgetop.recording.compaction"
+COMMAND = edgetop_command()  # interpreter and file
 
 
 def is_engine(pid: int | str) -> bool:
@@ -48,9 +52,11 @@ def install() -> None:
 
     class Popen(start):  # type: ignore[misc, valid-type]
         def __init__(self, args: Any, *more: Any, env: Any = None, pass_fds: Any = (), **how: Any) -> None:
-            if (run := _program(args)) and env is not None and _of_python(env) == python:
+            given = os.environ if env is None else env
+            if (run := _program(args)) and _of_python(given) == python:
+                prepare = how.get("preexec_fn") or (lambda: None)
                 how["preexec_fn"] = partial(
-                    _become, run, list(map(str, args[1:])), dict(env), {0, 1, 2, *pass_fds}, start
+                    _become, run, prepare, list(map(str, args[1:])), dict(given), {0, 1, 2, *pass_fds}, start
                 )
             super().__init__(args, *more, env=env, pass_fds=pass_fds, **how)
 
@@ -68,6 +74,8 @@ def _program(args: Any) -> Callable[[], object] | None:
         return None
     if args[1] == str(CHILD) and args[2] == "--control":
         return _run_engine
+    if list(args[:2]) == COMMAND:
+        return _run_command
     return _write_tables if TABLES in str(args[min(4, len(args) - 1)]) else None
 
 
@@ -78,6 +86,16 @@ def _run_engine() -> None:
     runpy.run_path(str(CHILD), run_name="__main__")
 
 
+def _run_command() -> None:
+    from edgetop.cli.main import main
+
+    install()  # for its own engine and table writer
+    try:
+        main(sys.argv[1:])
+    finally:
+        threading._shutdown()  # type: ignore[attr-defined]
+
+
 def _write_tables() -> None:
     from edgetop.recording.compaction import main
 
@@ -85,11 +103,17 @@ def _write_tables() -> None:
 
 
 def _become(
-    run: Callable[[], object], argv: list[str], environment: dict[str, str], keep: set[int], start: Any
+    run: Callable[[], object],
+    prepare: Callable[[], object],
+    argv: list[str],
+    environment: dict[str, str],
+    keep: set[int],
+    start: Any,
 ) -> None:
     """Be that process to its end: `subprocess` calls this where it would execute the program."""
     status = 1
     try:
+        prepare()
         _forget(argv, environment, keep, start)
         run()
         status = 0
