@@ -104,6 +104,7 @@ class RailView:
     peak_w: float | None = None  # Highest value behind readings that are means; None if the sensor reports none.
     is_even: bool = False  # Whether readings come at even intervals, and so show a load in step at one phase only.
     meter: MeterError | MeterUnknown = MeterUnknown("no-meter")  # By how much the mean may be off.
+    meter_net: MeterError | MeterUnknown = MeterUnknown("no-meter")  # Of the mean less that of idle.
     board: BoardEstimate | None = None  # Power of the board that follows from the mean; None if there is no fit.
 
 
@@ -128,7 +129,8 @@ class PowerView:
 class CostView:
     """The energy of one inference on one rail, in J, with its 95 % interval.
 
-    The interval covers only the scatter of the readings. The errors of the power meter are in `rail.meter`, in W.
+    The interval covers only the scatter of the readings. The errors of the power meter are in `rail.meter` and
+    `rail.meter_net`, in W.
     """
 
     rail: RailView
@@ -210,7 +212,11 @@ class PowerRails:
         totals = [rail for rail in rails if rail.track.info.role == "total"]
         total = min(totals, key=_trust, default=None)
         leading = total or max(rails, key=_weight, default=None)
-        precise = {id(rail): self._precise(rail, until_ns) for rail in rails if is_each_precise or rail is leading}
+        precise = {
+            id(rail): self._precise(rail, until_ns, volts.get(rail.track.info.label))
+            for rail in rails
+            if is_each_precise or rail is leading
+        }
         others = tuple(precise.get(id(rail), rail) for rail in rails if rail is not total)
         leading, total = (rail and precise[id(rail)] for rail in (leading, total))
         points = tracks.points(leading.track.info.id, axis) if leading and axis else None
@@ -230,12 +236,17 @@ class PowerRails:
             board=board_estimate(track.info, power.mean_w),
         )
 
-    def _precise(self, rail: RailView, until_ns: int) -> RailView:
-        """Return the rail with the confidence intervals of its means up to the session time `until_ns`, in ns."""
-        integrals = self._integrals.by_id[rail.track.info.id]
+    def _precise(self, rail: RailView, until_ns: int, volts: float | None) -> RailView:
+        """Return the rail with the confidence intervals of its means up to the session time `until_ns`, in ns.
+
+        `volts`: the mean voltage of the rail in V; None if no sensor measures it.
+        """
+        info = rail.track.info
+        integrals = self._integrals.by_id[info.id]
         precise, idle = (integral.precise(integral.until(until_ns)) for integral in integrals)
         interval_s, is_even = integrals[_MEASURED].intervals()
-        return replace(rail, precise=precise, idle=idle, interval_s=interval_s, is_even=is_even)
+        meter_net = meter_error(info, rail.mean_w, volts, idle.value) if idle else rail.meter_net
+        return replace(rail, precise=precise, idle=idle, interval_s=interval_s, is_even=is_even, meter_net=meter_net)
 
 
 def _weight(rail: RailView) -> tuple[bool, float]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from edgetop.analysis.longer_operators import LongerOperators
+from edgetop.analysis.slow_inputs import SlowInputs
 from edgetop.session.engine_events import GarbageCollected, ProfileBurst, ProfileBursts, SlowInference
 from edgetop.session.event_kinds import Competing, MemoryTaken, SensorSlow
 from edgetop.session.events import Body, Event
@@ -37,6 +38,7 @@ class EventIndex:
     def __init__(self) -> None:
         self._events: dict[type[Body], list[Dated[Any]]] = {kind: [] for kind in KINDS}  # In order of arrival.
         self.longer = LongerOperators()  # Of the whole session.
+        self.slow_inputs = SlowInputs()  # Of the whole session.
         # Tables by second for each kind, made on demand. With a day of profiling rounds they are used a thousand times.
         self._by_second: dict[type[Body], dict[int, list[Dated[Any]]]] = {}
         # (end, beginning) of each event in ns, sorted by the end.
@@ -52,6 +54,8 @@ class EventIndex:
                 self._events[kind].append((event.t_ns, event.body))
                 if isinstance(event.body, ProfileBurst):
                     self.longer.add(event.body)
+                elif isinstance(event.body, SlowInference):
+                    self.slow_inputs.add(event.body)
                 self._changed(kind)
 
     def forget(self, until_s: int) -> None:

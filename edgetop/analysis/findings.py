@@ -201,9 +201,9 @@ class PowerShort:
 
 @frozen
 class OneInput:
-    """The finding that every inference of a long run got the same input arrays, which edgetop made."""
+    """The finding that every inference of a long run got the same input arrays."""
 
-    source: str  # "random" or "zeros", or several with the names of the inputs
+    source: str  # "random", "zeros", numbers or a file, or several of these
 
     code: ClassVar[str] = "one-input"
 

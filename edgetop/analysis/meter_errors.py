@@ -7,9 +7,17 @@ its limit divided by the square root of three. The errors are independent, so th
 added, and 1.96 standard uncertainties contain the true value in 95 of 100 cases (JCGM 100:2008, Guide to the Expression
 of Uncertainty in Measurement, 4.3.7, 5.1.2 and 6.2). More readings do not reduce these errors, so they are added to the
 interval of the mean.
+
+The gain errors of the two voltages are not independent: one converter with one reference measures both. So their limits
+are added (5.2.2, correlated input quantities). The makers do so, too: an INA238 may be off by 0.1 % and 25 ppm/K x
+100 K in each voltage, and its datasheet states twice that, 0.7 %, for the power.
+
+In a difference of two powers of one meter, shunt and gain count for the difference only, and a constant offset of the
+shunt's voltage cancels.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -24,6 +32,8 @@ USUAL_TOLERANCE = 0.01
 # Temperature by which a chip beside a loaded processor is away from the 25 °C of its datasheet, in K. Choice: boards
 # are at 50 °C under load. Larger: wide intervals in a cool room; smaller: hot boards are believed.
 WARMER_K = 25.0
+
+_POWER_FILE = re.compile(r"/power\d*_(?:input|average)$")  # of hwmon: the driver's file of the power
 
 MeterWhy = Literal[
     "no-meter",  # The sensor does not name its meter.
@@ -50,43 +60,66 @@ class ChipLimits:
     bus_step_v: float
     drift_per_k: float = 0.0  # Of both gains; 0 if `shunt_gain` and `bus_gain` are those over temperature.
     shunt_tolerance: float | None = None  # Of a shunt inside of the chip; None if the shunt is outside.
+    shunt_offset_per_k: float = 0.0  # Change of the shunt's offset in V/K.
+    bus_offset_per_k: float = 0.0  # Change of the bus voltage's offset in V/K.
+    # Change of the shunt's offset in V for each V by which the bus differs from STATED_AT_V. 0 if the maker states the
+    # same limit for other bus voltages.
+    common_mode: float = 0.0
+    # One step of the chip's register of the power, in V across the shunt at 1 V of the bus. The kernel's drivers read
+    # this register, which is rounded down. 0 if no driver does.
+    power_step_v: float = 0.0
+    # Whether the offsets contain all errors of the chip, so that these need not cancel in a difference.
+    has_total_error: bool = False
+
+
+STATED_AT_V = 12.0  # Bus voltage at which Texas Instruments states the offset of the shunt's voltage.
+
+
+def _rejects(decibels: float) -> float:
+    return float(10 ** (-decibels / 20))
 
 
 # Texas Instruments. Of the INA219: grade A, over temperature, PGA /8, which edgetop sets.
 _INA219 = ChipLimits(
     "SBOS448G,p.5",
-    0.01, 0.01, 200e-6, 0.0, 10e-6, 4e-3,
+    0.01, 0.01, 200e-6, 0.0, 10e-6, 4e-3, common_mode=_rejects(100), power_step_v=20 * 10e-6,
 )  # fmt: skip
 _INA226 = ChipLimits(
     "SBOS547,p.3",
     0.001, 0.001, 10e-6, 7.5e-3, 2.5e-6, 1.25e-3, 50e-6,
+    shunt_offset_per_k=0.1e-6, bus_offset_per_k=40e-6, common_mode=_rejects(126), power_step_v=25 * 2.5e-6,
 )  # fmt: skip
 _INA238 = ChipLimits(
     "SLYS025,6.5",
     0.001, 0.001, 5e-6, 5e-3, 5e-6, 3.125e-3, 25e-6,
+    shunt_offset_per_k=20e-9, bus_offset_per_k=40e-6,
 )  # fmt: skip
 # The gain of the INA260 includes its shunt of 2 milliohms, over temperature; its current has steps of 1.25 mA and an
-# offset of 5 mA. The bus offset of the INA228 is taken to be that of the INA238. Linear Technology: LTC2945.
+# offset of 5 mA, which changes by 50 uA/K and by 150 uA/V. The bus offset of the INA228 is taken to be that of the
+# INA238. Linear Technology: LTC2945.
 CHIPS: Mapping[str, ChipLimits] = {
     "ina219": _INA219,
     "ina226": _INA226,
     "ina260": ChipLimits(
         "SBOS656C,7.5",
         0.005, 0.001, 10e-6, 7.5e-3, 2.5e-6, 1.25e-3, 0.0, 0.0,
+        shunt_offset_per_k=100e-9, bus_offset_per_k=40e-6, common_mode=300e-9, power_step_v=0.010 * 0.002,
     ),
     "ina228": ChipLimits(
         "SLYS021A,p.1",
         0.0005, 0.0005, 1e-6, 5e-3, 312.5e-9, 195.3125e-6, 20e-6,
+        shunt_offset_per_k=10e-9, bus_offset_per_k=40e-6,
     ),
     "ina238": _INA238,
     "ina3221": ChipLimits(
         "SBOS576A,p.3",
         0.0025, 0.0025, 80e-6, 16e-3, 40e-6, 8e-3, 50e-6,
+        shunt_offset_per_k=0.5e-6, bus_offset_per_k=80e-6, common_mode=_rejects(110),
     ),
     # A total unadjusted error, which is a share of the full scale of 102.4 mV and 102.4 V, and so acts as an offset.
     "ltc2945": ChipLimits(
         "2945fa,p.4",
-        0.0, 0.0, 0.0075 * 0.1024, 0.0075 * 102.4, 25e-6, 25e-3,
+        0.0, 0.0, 0.0075 * 0.1024, 0.0075 * 102.4, 25e-6, 25e-3, has_total_error=True,
     ),
 }  # fmt: skip
 
@@ -120,32 +153,60 @@ class MeterUnknown:
     meter: Meter | None = None
 
 
-def meter_error(info: SensorInfo, watts: float | None, volts: float | None) -> MeterError | MeterUnknown:
+def meter_error(
+    info: SensorInfo, watts: float | None, volts: float | None, less_w: float | None = None
+) -> MeterError | MeterUnknown:
     """Return by how much the mean power of a sensor may be wrong, or a `MeterUnknown` with the reason.
 
     `info`: the sensor, which names its meter. `watts`: the mean power in W; None if unknown. `volts`: the mean voltage
-    of the rail in V; None if no sensor measures it.
+    of the rail in V; None if no sensor measures it. `less_w`: another mean power of the same sensor in W, such as that
+    of an idle baseline. The result is then by how much `watts` - `less_w` may be wrong.
     """
     meter = info.meter
     if meter is None or watts is None:
         return MeterUnknown("no-power" if meter else "no-meter", meter)
+    counts_w = watts - (less_w or 0.0)  # What shunt and gain are a share of.
     if meter.kind in SHARES:
         share, source = SHARES[meter.kind]
-        return _combined((None, share * abs(watts), None, None), meter, source, is_tolerance_assumed=False)
+        return _combined((None, share * abs(counts_w), None, None), meter, source, is_tolerance_assumed=False)
     bus_v = meter.volts if volts is None else volts
     if meter.kind not in CHIPS or not meter.shunt_ohm or not bus_v:
         is_chip = meter.kind in CHIPS
         return MeterUnknown("no-statement" if not is_chip else "no-volts" if meter.shunt_ohm else "no-shunt", meter)
-    chip, amperes, per_shunt_volt = CHIPS[meter.kind], abs(watts / bus_v), abs(bus_v / meter.shunt_ohm)
+    chip, per_shunt_volt = CHIPS[meter.kind], abs(bus_v / meter.shunt_ohm)
     inside = chip.shunt_tolerance if meter.shunt_tolerance is None else meter.shunt_tolerance
     drift = chip.drift_per_k * WARMER_K
     limits = (
-        (USUAL_TOLERANCE if inside is None else inside) * abs(watts),
-        math.hypot(chip.shunt_gain + drift, chip.bus_gain + drift) * abs(watts),
-        math.hypot(chip.shunt_offset_v * per_shunt_volt, chip.bus_offset_v * amperes),
-        math.hypot(chip.shunt_step_v / 2 * per_shunt_volt, chip.bus_step_v / 2 * amperes),
-    )
+        (USUAL_TOLERANCE if inside is None else inside) * abs(counts_w),
+        (chip.shunt_gain + chip.bus_gain + 2 * drift) * abs(counts_w),
+        _offset_w(chip, watts, less_w, bus_v, per_shunt_volt),
+        math.hypot(*(
+            step for power_w in (watts, less_w) if power_w is not None
+            for step in (
+                chip.shunt_step_v / 2 * per_shunt_volt, chip.bus_step_v / 2 * abs(power_w / bus_v),
+                chip.power_step_v / meter.shunt_ohm if _POWER_FILE.search(info.source) else 0.0,
+            )
+        )),
+    )  # fmt: skip
     return _combined(limits, meter, chip.source, is_tolerance_assumed=inside is None)
+
+
+def _offset_w(chip: ChipLimits, watts: float, less_w: float | None, bus_v: float, per_shunt_volt: float) -> float:
+    """Return the limit of the error in W that the offsets of a chip cause in `watts` or, if given, `watts` - `less_w`.
+
+    `bus_v`: the voltage of the rail. `per_shunt_volt`: the power in W for each V across the shunt.
+    """
+    bus_offset_v = chip.bus_offset_v + chip.bus_offset_per_k * WARMER_K
+    shunt_offset_v = math.hypot(
+        chip.shunt_offset_v + chip.shunt_offset_per_k * WARMER_K, chip.common_mode * (bus_v - STATED_AT_V)
+    )
+    if less_w is not None and not chip.has_total_error:
+        return abs(bus_offset_v * (watts - less_w) / bus_v)
+    each = (
+        math.hypot(shunt_offset_v * per_shunt_volt, bus_offset_v * power_w / bus_v)
+        for power_w in (watts, less_w) if power_w is not None
+    )  # fmt: skip
+    return math.hypot(*each)
 
 
 def _combined(

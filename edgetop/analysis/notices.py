@@ -47,7 +47,7 @@ from edgetop.session.manifest import SessionKind
 from edgetop.session.quiet import BACKGROUND_PCT, STEAL_PCT
 from edgetop.session.seconds import NS
 
-# A source that gives every inference the same array. `random:N` and a folder give several in turn.
+# A source that gives every inference the same array, in sessions that do not tell their number of arrays.
 _ONE_ARRAY = re.compile(r"(?:[^=]*=)?(?:random(?::1)?|zeros)")
 
 # Time that a session must measure to say something of sustained load. Choice: heat settles in minutes, and power with
@@ -297,7 +297,8 @@ def _input(folds: Folds) -> Iterator[Doubt]:
     load, measured_ns = folds.manifest.load if folds.manifest else None, folds.progress.view().measured_ns or 0
     if load is None or _kind(folds) != "run" or not _is_over(folds) or measured_ns < LONG_ENOUGH_NS:
         return
-    if all(_ONE_ARRAY.fullmatch(source) for source in load.input.split(", ")):
+    is_one = all(_ONE_ARRAY.fullmatch(source) for source in load.input.split(", "))
+    if is_one if load.arrays is None else load.arrays == 1:
         yield OneInput(load.input)
 
 

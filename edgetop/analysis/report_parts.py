@@ -13,7 +13,7 @@ from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import LEAST_COVERED, CostView, EnergyUnknown, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.memory_use import StageView, peak_mib
-from edgetop.analysis.meter_errors import MeterUnknown
+from edgetop.analysis.meter_errors import MeterError, MeterUnknown
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.streams import StreamView
@@ -297,6 +297,20 @@ class RailFigures:
 
 
 @frozen
+class MeterWatts:
+    """By how much a mean power may be off because of its meter: halves of 95 % intervals in W.
+
+    A kind of error that the meter does not have is None.
+    """
+
+    total_w: float
+    shunt_w: float | None
+    gain_w: float | None
+    offset_w: float | None
+    quantisation_w: float | None
+
+
+@frozen
 class BoardFigures:
     """The power of the whole board in W, estimated from a sum of rails that leaves out a part of the board."""
 
@@ -319,6 +333,7 @@ class PowerFigures:
     rails: Mapping[str, RailFigures]
     idle_w: float | None = None
     board_estimate: BoardFigures | None = field(default=None, metadata=OMIT)
+    uncertainty: MeterWatts | None = field(default=None, metadata=OMIT)  # Of `mean_w`; None if unknown.
 
 
 def power_figures(view: PowerView) -> PowerFigures:
@@ -337,8 +352,16 @@ def power_figures(view: PowerView) -> PowerFigures:
         return PowerFigures(rails=rails, board_estimate=board)
     idle_w = rounded(total.idle.value) if total.idle else None
     return PowerFigures(
-        total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w, board_estimate=board
-    )
+        total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w, board_estimate=board,
+        uncertainty=_meter_watts(total.meter),
+    )  # fmt: skip
+
+
+def _meter_watts(error: MeterError | MeterUnknown) -> MeterWatts | None:
+    if isinstance(error, MeterUnknown):
+        return None
+    each = (error.shunt_w, error.gain_w, error.offset_w, error.steps_w)
+    return MeterWatts(round(error.total_w, 6), *(None if of is None else round(of, 6) for of in each))
 
 
 def _rail(rail: RailView) -> Document:
@@ -363,7 +386,7 @@ class MeterParts:
 
 @frozen
 class Uncertainty:
-    """How exact the gross energy of an inference is: halves of 95 % intervals, in mJ."""
+    """How exact the energy of an inference is: halves of 95 % intervals, in mJ."""
 
     statistical_mj: float | None  # From the scatter of the readings.
     meter_mj: float | None  # From the errors of the meter; None if they are unknown.
@@ -401,7 +424,8 @@ class CostFigures:
     net_ci95_mj: tuple[float, float] | None = None
     net_reason: EnergyUnknown | None = None  # Why there is no net figure.
     covered: float | None = None  # Share of the measured phase with readings.
-    uncertainty: Uncertainty | None = None  # None without a gross figure.
+    uncertainty: Uncertainty | None = None  # Of `gross_mj`; None without it.
+    net_uncertainty: Uncertainty | None = None  # Of `net_mj`; None without it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -461,14 +485,19 @@ def _cost(cost: CostView) -> Document:
         "net_ci95_mj": interval_mj(cost.net_j),
         "net_reason": cost.net_reason,
         "covered": round(cost.covered, 4),
-        "uncertainty": _uncertainty(cost),
+        "uncertainty": _uncertainty(cost.gross_j, cost.rail.meter, cost.rate_hz),
+        "net_uncertainty": _uncertainty(cost.net_j, cost.rail.meter_net, cost.rate_hz),
     }
 
 
-def _uncertainty(cost: CostView) -> Uncertainty | None:
-    if cost.gross_j is None or not cost.rate_hz:
+def _uncertainty(energy_j: Mean | None, found: MeterError | MeterUnknown, rate_hz: float | None) -> Uncertainty | None:
+    """Return how exact the energy of an inference in J is, or None if the energy is unknown.
+
+    `found`: by how much the meter may be off, in W. `rate_hz`: inferences per second.
+    """
+    if energy_j is None or not rate_hz:
         return None
-    rate_hz, found, statistical_j = cost.rate_hz, cost.rail.meter, cost.gross_j.half_width
+    statistical_j = energy_j.half_width
     if isinstance(found, MeterUnknown):
         kind = found.meter.kind if found.meter else None
         return Uncertainty(rounded_mj(statistical_j), None, None, None, kind, None, None, found)

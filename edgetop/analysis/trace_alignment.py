@@ -37,6 +37,7 @@ LEAST_CONTRAST = 0.003
 LEAST_CONFIDENCE = 0.6
 MOST_DRIFT = 2e-4  # Largest drift that is searched; quartz oscillators are within 1e-4.
 LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window, beyond what noise does.
+MOST_PERIODS = 50  # Largest number of inferences by which an offset may be moved at last.
 SURE = 3  # Windows from which the drift is known well enough to expect the next offset.
 
 
@@ -93,7 +94,8 @@ class TraceOverview:
         since_s = t_s - self._begin_s
         while since_s[-1] / self._bin_s >= MOST_BINS:
             self._bin_s *= 2
-            self._sums, self._counts = (of.reshape(-1, 2).sum(axis=1) for of in (self._sums, self._counts))
+            even = (np.append(of, np.zeros(len(of) % 2)) for of in (self._sums, self._counts))
+            self._sums, self._counts = (of.reshape(-1, 2).sum(axis=1) for of in even)
         places = np.maximum(since_s / self._bin_s, 0).astype(np.int64)
         if places[-1] >= len(self._sums):
             more = np.zeros(max(len(self._sums), int(places[-1]) + 2) & ~1)
@@ -105,12 +107,10 @@ class TraceOverview:
 
     def _keep(self, since_s: Floats, t_s: Floats, watts: Floats) -> None:
         numbers = (since_s / self._window_s).astype(np.int64)
-        for number in range(int(numbers[0]), int(numbers[-1]) + 1):
+        for number in np.unique(numbers).tolist():  # A time in the log may be far from the one before.
             if number % self._stride:
                 continue
             chosen = numbers == number
-            if not chosen.any():
-                continue
             _, begins = np.unique(np.floor(since_s[chosen] / self._step_s), return_index=True)
             sizes = np.diff(np.append(begins, np.count_nonzero(chosen)))
             means = [np.add.reduceat(of[chosen], begins) / sizes for of in (t_s, watts)]
@@ -141,6 +141,8 @@ class Alignment:
     confidence: float | None = None  # Share of the windows that agree; None if the user gave the offset.
     windows: int = 0
     how: str = "pattern"  # "pattern", "offset" or "marker"
+    # Whether no other inference fits as well. If not, the offset may be off by a whole number of inferences.
+    is_unique: bool = True
 
     @property
     def is_certain(self) -> bool:
@@ -159,6 +161,8 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
     found.
     """
     if len(starts) < LEAST_IN_WINDOW or not len(overview.watts):
+        return Alignment(0.0, confidence=0.0)
+    if overview.bin_s * LEAST_IN_WINDOW > float(starts[-1] - starts[0]) / NS:  # The log is far longer than the session.
         return Alignment(0.0, confidence=0.0)
     latency_s = float(np.median(lengths)) / NS
     expected_s, bin_s = _coarse(overview, starts, lengths)
@@ -183,7 +187,29 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
         return Alignment(expected_s, confidence=0.0)
     offset_s, drift = _refined(folds, *_line(found), latency_s)
     agree = sum(abs(offset_s + drift * at_s - best_s) <= AGREES * latency_s for at_s, best_s in found)
-    return Alignment(offset_s, drift, agree / max(len(found), LEAST_WINDOWS - 1), len(found))
+    period_s = float(np.median(np.diff(starts))) / NS
+    later, is_unique = _inferences_later(folds, offset_s, drift, period_s)
+    confidence = agree / max(len(found), LEAST_WINDOWS - 1)
+    return Alignment(offset_s + later * period_s, drift, confidence, len(found), is_unique=is_unique)
+
+
+def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, period_s: float) -> tuple[int, bool]:
+    """Return by how many inferences the offset should be later, and whether this number stands out.
+
+    Inferences at even intervals look alike. Then only a part of the trace in which the load begins, ends or pauses
+    shows which is which. `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: what was found.
+    `period_s`: the usual time from one start to the next in s.
+    """
+    reach = min(max(math.ceil(SEARCHED_S / period_s), int(SEARCHED_INFERENCES)), MOST_PERIODS)
+    tried = range(-reach, reach + 1)
+    scores = np.array(
+        [[fold.explained(offset_s + drift * fold.at_s + later * period_s) for fold in folds] for later in tried]
+    )
+    best = min(tried, key=lambda later: (-round(float(scores[later + reach].sum()), 6), abs(later)))
+    others = np.delete(scores, best + reach, axis=0)
+    # Another number of inferences must explain less in some part of the trace.
+    lead = min(float((scores[best + reach] - other).max()) for other in others)
+    return best, lead >= LEAST_CONTRAST
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
@@ -265,6 +291,14 @@ def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
     return np.where(place >= 0, before[inside] + into, 0.0)
 
 
+def _highest_near(scores: Floats, middle: int) -> int:
+    """Return the position of the highest score. Of several peaks that are as high, take the nearest to `middle`."""
+    padded = np.concatenate([[-np.inf], scores, [-np.inf]])
+    is_peak = (scores >= padded[:-2]) & (scores >= padded[2:]) & (scores >= scores.max() - LEAST_CONTRAST / 3)
+    peaks = np.flatnonzero(is_peak)
+    return int(peaks[np.argmin(np.abs(peaks - middle))])
+
+
 class _Fold:
     """A part of the power trace in full resolution, and the inferences that may have run during it.
 
@@ -311,8 +345,9 @@ class _Fold:
         offset_s, score = center_s, 0.0
         for reach, step in ((reach_s, step_s), (step_s, step_s / 6)):
             tried = offset_s + np.arange(-round(reach / step), round(reach / step) + 1) * step
-            scores = [self.explained(float(one)) for one in tried]
-            offset_s, score = float(tried[int(np.argmax(scores))]), max(scores)
+            scores = np.array([self.explained(float(one)) for one in tried])
+            place = _highest_near(scores, len(tried) // 2)
+            offset_s, score = float(tried[place]), float(scores[place])
         chance = PHASES / max(len(self._watts), 1)  # What phases explain of noise.
         if score < LEAST_EXPLAINED + 2 * chance:
             return None

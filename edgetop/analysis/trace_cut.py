@@ -32,7 +32,7 @@ T_19 = 2.093  # Student's t, 97.5 %, for BLOCKS - 1 degrees of freedom.
 # gaps.
 GAP = 20.0
 
-Why = Literal["few-inferences", "few-samples", "not-aligned"]
+Why = Literal["few-inferences", "few-samples", "not-aligned", "negative"]
 
 
 @frozen
@@ -174,6 +174,8 @@ class TraceCut:
         if why is not None:
             return replace(known, unknown=why)
         joules = (self._joules * self._lengths / np.maximum(self._covered_ns, 1))[is_covered]
+        if joules.sum() <= 0:
+            return replace(known, unknown="negative")
         waveform = self._waveform()
         borders = np.concatenate([[0.0], np.cumsum(shares)]) if len(shares) else np.zeros(1)
         highest = int(np.argmax(np.where(is_covered, self._most_w, -np.inf)))

@@ -7,6 +7,7 @@ checked: the model, what runs it, its threads.
 from collections.abc import Callable, Iterator, Sequence
 
 from edgetop.comparison.figures import ended_itself
+from edgetop.comparison.meters import meter_of
 from edgetop.comparison.sample import Group, Sample
 from edgetop.frozen import frozen
 from edgetop.session.events import Notice
@@ -43,6 +44,12 @@ def _load(one: Sample) -> str:
     return f"{load_words(load) or 'back to back'}, batch {load.batch or 1}{deadline}"
 
 
+def _meter(one: Sample) -> str | None:
+    """Return the meter of the total power and its sensor, such as "ina226 (power/5V-IN)", or None if there is none."""
+    info = meter_of(one)
+    return info and f"{info.meter.kind if info.meter else 'unknown meter'} ({info.id})"
+
+
 @frozen
 class Condition:
     """One condition that should be the same in all sessions, such as the power mode.
@@ -59,6 +66,7 @@ class Condition:
 CONDITIONS = (
     Condition("board-differs", "board", lambda one: one.session.board.model or one.session.board.cpu,
               "the ratio includes the difference of the boards"),
+    Condition("meter-differs", "power meter", _meter, "the ratio of energies includes the difference of the meters"),
     Condition("simulated-differs", "kind of board", lambda one: "simulated" if one.session.board.simulated else "real",
               "compare real boards with real ones"),
     Condition("governor-differs", "governor", lambda one: one.session.board.governor, "set the same governor"),

@@ -16,6 +16,7 @@ from edgetop.analysis.ab_figures import SAME_WITHIN
 from edgetop.analysis.memory_use import Z_975
 from edgetop.analysis.report_parts import LatencyFigures
 from edgetop.analysis.statistics import SETTLED_COUNTS
+from edgetop.comparison.meters import MeterShare, share_of_net, share_of_power
 from edgetop.comparison.sample import Sample, of_stream
 from edgetop.formatting import clean, shortened, stream_name
 from edgetop.frozen import frozen
@@ -59,6 +60,7 @@ class Figure:
     is_difference: bool = False  # whether it is compared as a difference, not as a ratio of positive values
     quarters: str = ""  # figure whose quarters show how much this one drifts
     interval: Callable[[Sample], Interval] | None = None  # returns the 95 % interval of a session by itself
+    meter: Callable[[Sample], MeterShare | None] | None = None  # returns the errors of its power meter
     run_to_run: Number = None  # variation between runs, without quarters; None: one session says nothing about others
     is_lead: bool = False  # whether it is a main figure, which is not corrected for the number of rows
     is_judged: bool = True
@@ -192,10 +194,12 @@ def _share(key: str, label: str, read: Callable[[Sample], Number]) -> Figure:
     return Figure(key=key, label=label, unit="share", read=read, is_difference=True, within=SHARE_WITHIN)
 
 
-def _energy(key: str, label: str, ci95: str, *, is_lead: bool = False) -> Figure:
+def _energy(
+    key: str, label: str, ci95: str, meter: Callable[[Sample], MeterShare | None], *, is_lead: bool = False
+) -> Figure:
     return Figure(
         key=key, label=label, unit="mJ", is_lead=is_lead, read=_at(f"energy.{key}"), interval=_at(f"energy.{ci95}"),
-        run_to_run=2 * RUN_TO_RUN,
+        run_to_run=2 * RUN_TO_RUN, meter=meter,
     )  # fmt: skip
 
 
@@ -315,7 +319,7 @@ FIGURES = (
     ),
     Figure(
         key="j_per_token", label="energy per token", unit="J", read=_at("generation.j_per_token"),
-        run_to_run=2 * RUN_TO_RUN,
+        run_to_run=2 * RUN_TO_RUN, meter=share_of_power,
     ),
     _share("miss_rate", "deadline misses", _at("latency.deadline.miss_rate")),
     *(
@@ -326,9 +330,12 @@ FIGURES = (
     _share("slowed_share", "time slowed", _slowed_share),
     Figure(key="temp_end_c", label="hottest at end", unit="°C", read=_hottest_end_c, is_difference=True, within=2.0),
     Figure(key="headroom_c", label="headroom", unit="°C", read=_headroom_c, is_difference=True, within=2.0),
-    Figure(key="mean_w", label="mean power", unit="W", read=_at("power.mean_w"), run_to_run=2 * RUN_TO_RUN),
-    _energy("gross_mj", "energy, gross", "ci95_mj", is_lead=True),
-    _energy("net_mj", "energy, net", "net_ci95_mj"),
+    Figure(
+        key="mean_w", label="mean power", unit="W", read=_at("power.mean_w"), run_to_run=2 * RUN_TO_RUN,
+        meter=share_of_power,
+    ),
+    _energy("gross_mj", "energy, gross", "ci95_mj", share_of_power, is_lead=True),
+    _energy("net_mj", "energy, net", "net_ci95_mj", share_of_net),
     Figure(
         key="inferences_per_charge", label="per charge", unit="inferences",
         read=_at("energy.inferences_per_charge"),
@@ -351,7 +358,10 @@ FIGURES = (
         )
     ),
     _usage("total_time_ms", "measured for", "ms"),
-    Figure(key="run_j", label="energy of the run", unit="J", read=_at("energy.run_j"), run_to_run=2 * RUN_TO_RUN),
+    Figure(
+        key="run_j", label="energy of the run", unit="J", read=_at("energy.run_j"), run_to_run=2 * RUN_TO_RUN,
+        meter=share_of_power,
+    ),
 )  # fmt: skip
 TOTAL_TIME = _time("total_time_ms", "total time", "usage.total_time_ms", is_lead=True, run_to_run=2 * RUN_TO_RUN)
 

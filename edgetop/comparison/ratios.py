@@ -24,9 +24,10 @@ from edgetop.comparison.figures import (
     operators,
     setting_facts,
 )
+from edgetop.comparison.meters import is_same_meter, spread_of_meters
 from edgetop.comparison.output_agreement import Judge, lines
 from edgetop.comparison.sample import Group, Sample, in_turns, p99_spread, turns_ratio
-from edgetop.comparison.student import LEVEL, Contrast, Side, contrast, sessions_needed
+from edgetop.comparison.student import LEVEL, Contrast, Side, contrast, quantile, sessions_needed
 from edgetop.formatting import rounded
 from edgetop.frozen import frozen
 from edgetop.session.events import Notice
@@ -226,8 +227,12 @@ def _needs(
     sizes = len(base.samples), len(other.samples)
     off = abs(found.difference)
     within = figure.within if figure.is_difference else math.log1p(figure.within)
-    spread = found.error / math.sqrt(sum(1 / size for size in sizes))
-    sessions = sessions_needed(spread, max(off, within - off), level)
+    meters = _of_meters(base, other, figure)  # No number of sessions reduces the errors of meters.
+    left = max(off, within - off) ** 2 - (quantile(level, math.inf) * meters) ** 2
+    if left <= 0:
+        return None, None
+    spread = math.sqrt(max(found.error**2 - meters**2, 0.0) / sum(1 / size for size in sizes))
+    sessions = sessions_needed(spread, math.sqrt(left), level)
     if sessions is None and max(sizes) > 1:
         return None, None
     sessions = max(sessions or SEVERAL, max(sizes) + 1)
@@ -293,7 +298,19 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
         sides.append(Side(values, lone))
     if max(len(side.values) for side in sides) == 1 and not is_lone:
         return None
-    return contrast(sides[0], sides[1])
+    found = contrast(sides[0], sides[1])
+    return found and found.with_fixed(_of_meters(base, other, figure))
+
+
+def _of_meters(base: Group, other: Group, figure: Figure) -> float:
+    """Return the standard uncertainty that the power meters of two groups add to the difference of a figure.
+
+    Each group is taken to have one meter, that of its first session.
+    """
+    if figure.meter is None:
+        return 0.0
+    first, second = base.samples[0], other.samples[0]
+    return spread_of_meters(figure.meter(first), figure.meter(second), is_same=is_same_meter(first, second))
 
 
 def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:

@@ -48,6 +48,17 @@ class Contrast:
         half = self.error * quantile(level, self.freedom)
         return self.difference - half, self.difference + half
 
+    def with_fixed(self, error: float) -> "Contrast":
+        """Return the difference with one more standard error, which no number of sessions reduces.
+
+        The degrees of freedom follow from the formula of Welch and Satterthwaite (JCGM 100:2008, G.4.1).
+        """
+        if not error:
+            return self
+        whole = math.hypot(self.error, error)
+        freedom = self.freedom * (whole / self.error) ** 4 if self.error else math.inf
+        return Contrast(self.difference, whole, min(freedom, _MOST_FREEDOM))
+
     @property
     def chance(self) -> float:
         """Return the two-sided p-value: the probability of a difference this large if there is none in truth."""

@@ -42,6 +42,7 @@ class Loaded:
     context: int | None = None  # size of a server's context in tokens; None if unknown, or if the engine was told it
     # Elements in the inputs of each inference of a cycle; () if all inputs have one size.
     input_elements: tuple[int, ...] = ()
+    input_steps: int | None = None  # number of input arrays that are used in turn; None if unknown
     settings: Mapping[str, str] = field(default_factory=dict)  # what else changes speed or results
     buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
 
@@ -209,6 +210,9 @@ class SlowInference:
     # Capacity of the CPU of the engine's loop at the end, divided by the usual one; None if all CPUs are alike.
     capacity: float | None = None
     lost_cpus: int = 0  # number of CPUs that the engine may not use any more
+    # Time in ns in which the engine neither ran nor waited for a CPU, beyond what is usual; None if unknown.
+    idle_ns: int | None = None
+    input: tuple[int, int] | None = None  # which of the input arrays it got, from 0, and their number; None: only one
 
 
 @frozen

@@ -133,16 +133,17 @@ def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAG
     return code, averages[code] * single_s
 
 
-def _single(overflows: int, volts: float, amperes: float, watts: float, clips_at: str = "") -> Channels:
+def _single(overflows: int, volts: float, amperes: float, clips_at: str = "") -> Channels:
     """Return the measurement of a chip with one channel, as a list with one element.
 
-    `volts`, `amperes` and `watts` are the measured values. `watts` has no sign, so the power gets the sign of
-    `amperes`. If `overflows` is not 0, power and current are gaps. `clips_at` is "" or, if the shunt's voltage was too
-    high, the highest voltage that the chip can measure, such as `320 mV`.
+    `volts` and `amperes` are the measured values. The power is computed here, because the chip's register of the power
+    has steps of 20 or 25 steps of the current at 1 V, and is rounded down. If `overflows` is not 0, power and current
+    are gaps. `clips_at` is "" or, if the shunt's voltage was too high, the highest voltage that the chip can measure,
+    such as `320 mV`.
     """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]
-    return [_clipped(volts, clips_at) if clips_at else Measured(math.copysign(watts, amperes), volts, amperes)]
+    return [_clipped(volts, clips_at) if clips_at else Measured(volts * amperes, volts, amperes)]
 
 
 def _clipped(volts: float, limit: str) -> Measured:
@@ -166,11 +167,12 @@ def ina219(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
     config = 0x2000 | 0x1800 | adc << 7 | adc << 3 | 0b111  # 32 V, +-320 mV
 
     def measure(registers: Registers) -> Channels:
-        bus, shunt, current, power = registers.word(2), registers.signed(1), registers.signed(4), registers.word(3)
+        bus, shunt, current = registers.word(2), registers.signed(1), registers.signed(4)
+        registers.word(3)  # clears the ready bit
         if not bus & 0b10:
             return NOT_READY
         clips_at = "320 mV" if abs(shunt) >= 32_000 else ""
-        return _single(bus & 0b01, (bus >> 3) * 4e-3, current * lsb_a, power * 20 * lsb_a, clips_at)
+        return _single(bus & 0b01, (bus >> 3) * 4e-3, current * lsb_a, clips_at)
 
     return Chip("ina219", (), window_s, {0x05: calibration, 0x00: config}, measure)
 
@@ -190,9 +192,9 @@ def ina226(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
         flags = registers.word(6)
         if not flags & 0b1000:
             return NOT_READY
-        shunt, bus, power, current = registers.signed(1), registers.word(2), registers.word(3), registers.signed(4)
+        shunt, bus, current = registers.signed(1), registers.word(2), registers.signed(4)
         clips_at = "81.92 mV" if shunt in (0x7FFF, -0x8000) else ""
-        return _single(flags & 0b0100, bus * 1.25e-3, current * lsb_a, power * 25 * lsb_a, clips_at)
+        return _single(flags & 0b0100, bus * 1.25e-3, current * lsb_a, clips_at)
 
     config = 0x4000 | code << 9 | 2 << 6 | 2 << 3 | 0b111
     identity = ((0xFE, TEXAS_INSTRUMENTS, 0), (0xFF, 0x226, 4))
@@ -210,8 +212,7 @@ def ina260(within_s: float) -> Chip:
         flags = registers.word(6)
         if not flags & 0b1000:
             return NOT_READY
-        current, bus, power = registers.signed(1), registers.word(2), registers.word(3)
-        return _single(flags & 0b0100, bus * 1.25e-3, current * 1.25e-3, power * 10e-3)
+        return _single(flags & 0b0100, registers.word(2) * 1.25e-3, registers.signed(1) * 1.25e-3)
 
     identity = ((0xFE, TEXAS_INSTRUMENTS, 0), (0xFF, 0x227, 4))
     return Chip("ina260", identity, window_s, {0x00: 0x6000 | code << 9 | 2 << 6 | 2 << 3 | 0b111}, measure)
@@ -263,9 +264,9 @@ def ina228(shunt_ohm: float, within_s: float, current_lsb: float | None = None) 
         if not flags & 0b0010:
             return NOT_READY
         shunt, bus = (signed(registers.wide(register), 24) >> 4 for register in (4, 5))
-        current, power = signed(registers.wide(7), 24) >> 4, registers.wide(8)
+        current = signed(registers.wide(7), 24) >> 4
         clips_at = "163.84 mV" if shunt in (0x7FFFF, -0x80000) else ""
-        return _single(flags & 1 << 9, bus * 195.3125e-6, current * lsb_a, power * 3.2 * lsb_a, clips_at)
+        return _single(flags & 1 << 9, bus * 195.3125e-6, current * lsb_a, clips_at)
 
     # 0000h: +-163.84 mV across the shunt.
     settings = {0x00: 0x0000, 0x02: calibration, 0x01: 0xB000 | 3 << 9 | 3 << 6 | 3 << 3 | code}

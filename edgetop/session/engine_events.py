@@ -97,6 +97,9 @@ class SlowInference(Body):
     migrations: int | None = optional()  # moves of threads to another CPU; None: unknown
     capacity: float | None = optional()  # of its CPU, in usual ones; None: all CPUs are alike
     lost_cpus: int | None = optional()  # that the engine may not use any more; None: none
+    input: int | None = optional()  # which of the input arrays it got, from 0; None: there is one
+    inputs: int | None = optional()  # number of input arrays, used in turn
+    idle_ns: int | None = optional()  # neither running nor waiting for a CPU, beyond what is usual; None: unknown
 
 
 @frozen

@@ -32,14 +32,20 @@ class Load:
     delay_ns: int | None = None  # pause after each inference of a closed load; longest pause of replayed arrivals
     duty_on_ns: int | None = None  # duration of work in each duty cycle
     duty_off_ns: int | None = None  # duration of the rest after it
-    seed: int | None = None  # of Poisson arrivals
+    seed: int | None = None  # of Poisson arrivals and of made-up inputs; None in imported and in older sessions
+    arrays: int | None = None  # number of input arrays that are used in turn; None if unknown
 
     @property
     def fed(self) -> str:
-        """The input of the load, followed by the options for images, such as "photos, size 224x224, layout nchw"."""
+        """The input of the load, followed by the options for images, such as "photos, size 224x224, layout nchw".
+
+        A seed other than the default is added to made-up input, as in "random:16, seed 7".
+        """
         images = self.images or ImageInput()
         numbers = {"mean": images.mean or (), "scale": images.scale or ()}
+        is_drawn = any(source.startswith(("random", "text:")) for source in self.input.split(", "))
         parts = {
+            "seed": str(self.seed or "") if is_drawn else "",
             "size": "x".join(map(str, images.size or ())),
             "layout": images.layout or "",
             **{name: ",".join(f"{one:g}" for one in each) for name, each in numbers.items()},

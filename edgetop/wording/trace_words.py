@@ -23,6 +23,11 @@ def trace_unknown_words(view: TraceView) -> str:
             )
         case "few-inferences":
             return f"it covers {formatting.quantity(view.inferences, 'inference')}, and it takes {LEAST_INFERENCES}"
+        case "negative":
+            return (
+                "its power is negative on average, so the probe is reversed: turn its sign with a factor, as in "
+                "--current-column NAME:-1"
+            )
         case "few-samples":
             return f"it has less than {LEAST_SAMPLES:g} samples in an inference"
         case None:
@@ -43,6 +48,7 @@ def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Doc
             "offset_s": round(alignment.offset_s, 9),
             "drift_ppm": round(alignment.drift * 1e6, 3),
             "confidence": rounded(alignment.confidence, 4),
+            "unique": alignment.is_unique if alignment.how == "pattern" else None,
             "windows": alignment.windows,
         },
         "samples": view.samples,
@@ -82,7 +88,8 @@ def alignment_words(alignment: Alignment) -> str:
     confidence = formatting.percent(alignment.confidence or 0.0)
     drift = f"drift {alignment.drift * 1e6:+.1f} ppm"
     agree = f"{confidence} of {alignment.windows} windows agree"
-    return f"by the pattern of inferences: log time 0 is at {alignment.offset_s:.6f} s, {drift}; {agree}"
+    alike = "" if alignment.is_unique else "; inferences are so regular that it may be off by a whole number of them"
+    return f"by the pattern of inferences: log time 0 is at {alignment.offset_s:.6f} s, {drift}; {agree}{alike}"
 
 
 def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 
 from edgetop.analysis.trace_alignment import Alignment, TraceOverview, Window, align
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
+from edgetop.wording.trace_words import trace_document, trace_lines
 from tests.support.power_traces import Traced
 from tests.support.thorough import mostly_thorough
 
@@ -201,3 +202,47 @@ def covered(session: Traced, part: float) -> int:
 @pytest.mark.parametrize(("samples", "unknown"), [(9.5, "few-samples"), (10.5, None)])
 def test_a_waveform_needs_ten_samples_of_an_inference(samples: float, unknown: str | None) -> None:
     assert cut(Traced(2, count=200, latency=0.01, rate=100 * samples, period=0.02)).unknown == unknown
+
+
+def test_inferences_at_even_intervals_are_told_by_where_the_load_begins() -> None:
+    session = Traced(11, period=0.02, jitter=0.0, count=1500, noise=0.1)
+    found = aligned(session)
+    assert found.is_unique
+    assert found.offset_s == pytest.approx(session.offset, abs=0.03 * session.latency)
+
+
+def test_a_part_of_a_load_that_is_too_regular_fits_in_several_places() -> None:
+    """The figures hold, because any other inference is like this one."""
+    session = Traced(11, period=0.02, jitter=0.0, count=1500, noise=0.1)
+    seen = TraceOverview(session.starts, session.lengths)
+    found_parts = [(t_s[(t_s > 8) & (t_s < 22)], watts[(t_s > 8) & (t_s < 22)]) for t_s, watts in session.pieces()]
+    for t_s, watts in found_parts:
+        seen.add(t_s, watts)
+    found = align(seen.overview, seen.windows, session.starts, session.lengths)
+    assert not found.is_unique
+    cutting = TraceCut(found, session.starts, session.lengths)
+    for t_s, watts in found_parts:
+        cutting.add(t_s, watts)
+    view = cutting.view()
+    assert view.energy_j
+    assert view.energy_j.value * 1e3 == pytest.approx(session.true_mj, rel=0.01)
+    assert "may be off by a whole number of them" in "\n".join(trace_lines(view, ()))
+    assert trace_document(view, ())["alignment"]["unique"] is False
+
+
+def test_a_reversed_probe_gives_no_energy() -> None:
+    session = Traced(12, count=300, period=0.02)
+    found = TraceCut(Alignment(session.offset), session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        found.add(t_s, -watts)
+    assert (found.view().unknown, found.view().energy_j) == ("negative", None)
+    assert "the probe is reversed" in "\n".join(trace_lines(found.view(), ()))
+
+
+def test_a_time_far_from_the_others_takes_no_longer() -> None:
+    session = Traced(12, count=300, period=0.02)
+    seen = TraceOverview(session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        seen.add(t_s, watts)
+    seen.add(np.array([1e11, 1e11 + 1]), np.array([1.0, 1.0]))  # s, as in a row that is no time
+    assert not align(seen.overview, seen.windows, session.starts, session.lengths).is_certain

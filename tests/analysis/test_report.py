@@ -301,7 +301,7 @@ def test_without_a_total_rails_are_reported_but_not_added_up() -> None:
 ENERGY = {
     "gross_mj", "net_mj", "ci95_mj", "net_ci95_mj", "net_reason", "covered", "sensor", "accuracy", "reason",
     "inferences_per_charge", "hours_per_charge", "battery_rate_hz", "battery_reason", "rails",
-    "uncertainty", "mlperf_power",
+    "uncertainty", "net_uncertainty", "mlperf_power",
 }  # fmt: skip
 
 

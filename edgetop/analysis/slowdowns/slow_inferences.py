@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.longer_operators import LongerOperators
+from edgetop.analysis.slow_inputs import SlowInputs
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
 from edgetop.analysis.slowdowns.signals import (
     GPU_OF_OTHERS,
@@ -44,6 +45,9 @@ PART = 0.25
 # Time of a minor page fault, which clears a page. Choice: about what a fast CPU takes; a small board takes more.
 # Larger: faults are blamed for what others did; smaller: the faults of a heap that grows are missed.
 MINOR_FAULT_NS = 500
+# Time that one preemption may take from a thread. Choice: ten slices of 3 ms. Larger: an engine that stood still while
+# another program ran is unexplained; smaller: a worker that waits for a CPU is taken for an engine that stands still.
+PREEMPTED_NS = 30_000_000
 # Share of the half minute before, in which a signal may have left its range to be rare. Choice. Larger: what happens
 # all the time coincides by chance; smaller: one earlier spike hides a cause.
 RARE = 0.05
@@ -79,9 +83,9 @@ OF_ONE_STREAM = ("mix", "unknown")
 
 # In the order in which coincidences are believed.
 CAUSES = (
-    "cpu-quota", "fewer-cpus", "contention", "garbage-collection", "page-faults", "small-cores", "burst",
+    "cpu-quota", "fewer-cpus", "contention", "garbage-collection", "page-faults", "small-cores", "stopped", "burst",
     "sensor-read", "slowdown", "memory-pressure", "limit", "clock", "cache-misses", "migration", "beside",
-    "operator", "unexplained",
+    "input", "operator", "unexplained",
 )  # fmt: skip
 
 Rows = npt.NDArray[np.void]
@@ -101,6 +105,7 @@ class SlowInference:
     stream: str = ""  # Name of its stream, in a session with several streams.
     share: float | None = None  # Share of the lost time that the cause took; None if that was not measured.
     began: bool = False  # Whether the process `who` began at that time.
+    input: tuple[int, int] | None = None  # Which of its input arrays it got, from 0, and their number; None if unknown.
 
 
 @frozen
@@ -177,7 +182,9 @@ class Tail:
             if row["max_ns"] >= least_ns:
                 recent.append(_explained(self.examined[second], slowdowns))
         slowest = [_explained(found, slowdowns) for found in self._slowest if found.latency_ns >= least_ns]
-        return tail_of(*([_of_operator(found, p50_ns, longer) for found in each] for each in (slowest, recent)))
+        inputs = signals.events.slow_inputs
+        each = ([_of_input(found, inputs) for found in one] for one in (slowest, recent))
+        return tail_of(*([_of_operator(found, p50_ns, longer) for found in one] for one in each))
 
 
 def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -> TailView:
@@ -232,7 +239,8 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
             cause = "beside"
     who, began = events.competitor_at(second) if cause in ("contention", "beside") else ("", False)
     share = _proven_share(counted, proven, lost_ns) if counted else None
-    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share, began=began)
+    place = (counted.input, counted.inputs or 0) if counted and counted.input is not None else None
+    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share, began=began, input=place)
 
 
 def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
@@ -247,6 +255,8 @@ def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
         return min(counted.latency_ns * (1 - counted.capacity) / max(lost_ns, 1), 1.0)
     if proven == "page-faults" and not counted.major_faults:
         return min(counted.minor_faults * MINOR_FAULT_NS / max(lost_ns, 1), 1.0)
+    if proven == "stopped" and counted.idle_ns is not None:
+        return min(counted.idle_ns / max(lost_ns, 1), 1.0)
     return None
 
 
@@ -262,7 +272,11 @@ def _proven(counted: Counted, lost_ns: int) -> str:
     if counted.preempted if counted.waited_ns is None else counted.waited_ns >= PART * lost_ns:
         return "contention"
     has_many = counted.minor_faults * MINOR_FAULT_NS >= PART * max(lost_ns, 1)
-    return "page-faults" if counted.major_faults or has_many else ""
+    if counted.major_faults or has_many:
+        return "page-faults"
+    # If threads were preempted, the others may have waited for them.
+    stood_ns = (counted.idle_ns or 0) - counted.preempted * PREEMPTED_NS
+    return "stopped" if stood_ns >= PART * max(lost_ns, 1) else ""
 
 
 def _is_of_quota(
@@ -277,7 +291,7 @@ def _is_of_quota(
     have stopped the engine for at least `lost_ns`.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
-    if not rows or proven not in ("", "contention", "fewer-cpus"):
+    if not rows or proven not in ("", "contention", "fewer-cpus", "stopped"):
         return False
     held, _ = signals.held(seconds[0], seconds[1] + 1, list(rows.values()))
     known = dict(zip(rows, held, strict=True))
@@ -285,6 +299,8 @@ def _is_of_quota(
     stalled_ns = float(stalled_ms(known.get(THROTTLED, unknown), known.get(QUOTA, unknown)).sum()) * 1e6
     if proven:
         waited_ns = lost_ns if counted is None or counted.waited_ns is None else counted.waited_ns
+        if proven == "stopped" and counted is not None:
+            waited_ns = counted.idle_ns or 0
         return stalled_ns > 0 and waited_ns - stalled_ns < PART * lost_ns
     return counted is None and max(lost_ns, 1) <= stalled_ns < float("inf")
 
@@ -417,6 +433,17 @@ def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> 
     if found.cause not in ("unexplained", "sensor-read", "operator"):
         return found
     return _explained(found, [one for one in slowdowns if one.cause not in OF_ONE_STREAM])
+
+
+def _of_input(found: SlowInference, inputs: SlowInputs) -> SlowInference:
+    """Return the slow inference `found` with its input array as its cause, if that array is slow itself.
+
+    If another cause is known, `found` is returned unchanged.
+    """
+    if found.cause not in ("unexplained", "beside") or found.input is None or not inputs.is_slow(found.input[0]):
+        return found
+    number, count = found.input
+    return replace(found, cause="input", who=f"{number + 1} of {count}", began=False)
 
 
 def _of_operator(found: SlowInference, p50_ns: float, longer: LongerOperators) -> SlowInference:

@@ -91,8 +91,7 @@ def energy_lines(report: Report) -> Iterator[str]:
     if energy.gross_mj is not None:
         yield from _gross(energy)
         if energy.net_mj is not None and power.idle_w is not None:
-            net = f"net of an idle board's {_in_w(power.idle_w)} W"
-            yield f"           {formatting.millijoules(energy.net_mj)} ± {_half(energy.net_ci95_mj)} mJ {net}"
+            yield from _net(energy, power.idle_w)
         elif energy.net_reason:
             yield f"           net energy not known: {unknown_words(energy.net_reason)}"
     elif energy.run_j is not None:
@@ -118,6 +117,19 @@ def _gross(energy: EnergyFigures) -> Iterator[str]:
     readings, meter = (formatting.millijoules(of or 0, 2) for of in (error.statistical_mj, error.meter_mj))
     yield f"energy     {gross} ± {total} mJ an inference; 95 %: readings {readings}, {_meter(error)} {meter}"
     yield f"           of the meter: {meter_parts_words(error)}"
+
+
+def _net(energy: EnergyFigures, idle_w: float) -> Iterator[str]:
+    """Yield a line with the net energy of an inference. `idle_w`: the power of the idle board in W."""
+    error, net = energy.net_uncertainty, f"net of an idle board's {_in_w(idle_w)} W"
+    if error is None or error.total_mj is None:
+        yield f"           {formatting.millijoules(energy.net_mj or 0)} ± {_half(energy.net_ci95_mj)} mJ {net}"
+        return
+    half, readings, meter = (
+        formatting.millijoules(of or 0, 2) for of in (error.total_mj, error.statistical_mj, error.meter_mj)
+    )
+    parts = f"readings {readings}, {_meter(error)} {meter}"
+    yield f"           {formatting.millijoules(energy.net_mj or 0)} ± {half} mJ {net}; 95 %: {parts}"
 
 
 def _meter(error: Uncertainty) -> str:

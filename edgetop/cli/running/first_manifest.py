@@ -55,7 +55,6 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
     `deadline_ns` is the deadline of an inference in ns, or None.
     """
     on_ns, off_ns = spec.duty_ns or (None, None)
-    is_random = spec.rate_hz is not None and spec.arrivals == "poisson"
     return Load(
         mode="closed" if spec.rate_hz is None else spec.arrivals,  # type: ignore[arg-type]  # one of these
         rate_hz=spec.rate_hz,
@@ -67,7 +66,7 @@ def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
         delay_ns=spec.delay_ns or None,
         duty_on_ns=on_ns,
         duty_off_ns=off_ns,
-        seed=spec.seed if is_random else None,
+        seed=spec.seed,
     )
 
 

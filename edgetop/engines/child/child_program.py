@@ -152,7 +152,9 @@ def _make_loop(
         bind = on_board(adapter.bind, spec.get("virtual_board"))
         next_call = (lambda: bind(inputs.next())) if inputs.length > 1 else None
         call, pace = bind(inputs.first()), functools.partial(pace_of, spec, stream)
-        return Loop(call, outlet, control, next_call, make_pace=pace, stream=stream)
+        # Streams have arrays of their own, whose numbers mean nothing beside each other.
+        place = inputs.place if next_call is not None and spec.get("streams", 1) == 1 else None
+        return Loop(call, outlet, control, next_call, make_pace=pace, stream=stream, place=place)
 
     count = spec.get("streams", 1)
     if count == 1 and not spec.get("in_turns"):  # in turns, the reader must know how far each engine has come

@@ -202,6 +202,13 @@ class InputSet:
         position, self._position = self._position, self._position + 1
         return {name: steps.at(position) for name, steps in self._steps.items()}
 
+    def place(self) -> Tuple[int, int]:
+        """Return which of the arrays the newest inference got, from 0, and their number, after which they repeat.
+
+        If inputs have different numbers of arrays, the input with most arrays counts.
+        """
+        return max(self._position - 1, 0) % self.length, self.length
+
     def at(self, name: str, position: int) -> Any:
         """Return the array of the input `name` for inference number `position`, counted from 0."""
         return self._steps[name].at(position)
@@ -293,14 +300,16 @@ def make_inputs(
     refuse_unknown_names([name for name in sources if name], tensors, "--input")
     rng = np.random.RandomState(seed)
     steps = {}
+    drawn = 0  # bytes of the random arrays that are used in turn, of all inputs
     for tensor in tensors:
         source, shape = source_of(tensor, sources), shapes[tensor.name]
         try:
             if (tensor.dtype == TEXT) != bool(text_length(source)) and (is_made_up(source) or is_literal(source)):
                 raise _no_text(tensor, source)
             if count := random_count(source):
-                if count > 1 and count * _bytes_of(tensor, shape) > max_cached_bytes:
-                    raise _too_many(tensor, shape, count, max_cached_bytes)
+                drawn += count * _bytes_of(tensor, shape) if count > 1 else 0
+                if count > 1 and drawn > max_cached_bytes:
+                    raise _too_many(tensor, shape, count, max_cached_bytes - drawn + count * _bytes_of(tensor, shape))
                 arrays = [_random_input(rng, tensor, shape) for _ in range(count)]
                 steps[tensor.name] = _Steps(tensor, shape, generated=arrays)
             elif text_length(source):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Tuple
 
 from . import message_frames
 from .engine_error import EngineError, one_line
@@ -49,6 +49,7 @@ class Loop:
         stream: int = 0,
         clock: Clock = time.monotonic_ns,
         waiter: Optional[Waiter] = None,
+        place: Optional[Callable[[], Tuple[int, int]]] = None,
     ) -> None:
         """Prepare to repeat `call`, which runs one inference.
 
@@ -56,10 +57,12 @@ class Loop:
         next input and returns the call that runs it; without `next_call`, `call` is repeated. `make_pace` returns an
         object of pace.py that plans when the inferences of a phase start, or None to run them back to back. `stream` is
         the number, from 0, of this loop among parallel loops. `clock` returns ns. `waiter` waits between inferences.
+        `place` returns which of its input arrays the newest inference got, and their number.
         """
         self.clock = clock
         self._make_pace = make_pace
         self._stream = stream
+        self._place = place
         self.bursts: Optional[Any] = None  # profiles between measured inferences (bursts.py)
         self._call = call
         self._next_call = next_call
@@ -85,7 +88,7 @@ class Loop:
         """
         if phase != message_frames.PHASE_MEASURE:
             return self._repeat(phase, None, **how)
-        with contextlib.closing(Slowest(self._outlet)) as slowest:
+        with contextlib.closing(Slowest(self._outlet, place=self._place)) as slowest:
             return self._repeat(phase, slowest, **how)
 
     # One long function on purpose. Python code between two inferences takes time in which a model of 20 us does not

@@ -13,7 +13,7 @@ import contextlib
 import os
 import resource
 import threading
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import message_frames
 from .placement import Placement
@@ -31,15 +31,29 @@ ENOUGH = 60
 MOST, LEAST = 0.2, 0.004
 
 
-# Time in ns, preemptions, major faults, minor faults, ns waited, migrations, CPU, CPUs that were taken away.
-Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int, int]
+# Weight of an inference in the usual share of time in which nothing ran. Choice: the last fifty that were noted.
+IDLE_WEIGHT = 0.02
+
+# Time in ns, preemptions, major faults, minor faults, ns waited, migrations, CPU, CPUs that were taken away, and the ns
+# that threads ran.
+Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int, int, int]
 
 
 class Slowest:
     """Reports the slowest inferences of one thread. Create it and use it in that thread."""
 
-    def __init__(self, outlet: Any, schedstat: str = "/proc/thread-self/schedstat") -> None:
-        self._outlet = outlet
+    def __init__(
+        self,
+        outlet: Any,
+        schedstat: str = "/proc/thread-self/schedstat",
+        place: Optional[Callable[[], Tuple[int, int]]] = None,
+    ) -> None:
+        """Begin to count. `schedstat` is the file in which the kernel counts the waits of this thread.
+
+        `place` returns which of its input arrays the newest inference got, from 0, and their number. None if there is
+        one array.
+        """
+        self._outlet, self._place = outlet, place
         # The runtime's own threads may have been held up. If the main thread runs the loop, all threads of the process
         # are the runtime's. In another thread (of edgetop, or beside other streams) only that thread can be counted.
         is_main = threading.current_thread() is threading.main_thread()
@@ -48,7 +62,8 @@ class Slowest:
         with contextlib.suppress(OSError):
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
         self._placement = Placement(is_main=is_main)
-        self._before: Counted = (0, 0, 0, 0, None, None, -1, 0)
+        self._before: Counted = (0, 0, 0, 0, None, None, -1, 0, 0)
+        self._usual_idle: Optional[float] = None  # usual share of an inference in which no thread ran
         self._window = -1
         self._candidate: Optional[Dict[str, Any]] = None  # slowest inference of this window
         self._windows = 0
@@ -94,8 +109,22 @@ class Slowest:
             "migrations": self._migrations(before, now),
             "capacity": self._placement.capacity(now[6]),
             "lost_cpus": max(before[7], now[7]),
+            "input": None if self._place is None else self._place(),
+            "idle_ns": self._idle_ns(done_ns - start_ns, (waited or 0) + now[8] - before[8]),
         }
         return self._slow_ns()
+
+    def _idle_ns(self, latency_ns: int, busy_ns: int) -> int:
+        """Return for how many ns of an inference the engine neither ran nor waited for a CPU, beyond what is usual.
+
+        An engine that waits for an accelerator rests in each inference. Then little of the result is left.
+        `latency_ns`: time of the inference. `busy_ns`: for how long threads ran or waited for a CPU, which may include
+        a time before the inference.
+        """
+        idle = max(0.0, 1 - busy_ns / max(latency_ns, 1))
+        usual = idle if self._usual_idle is None else self._usual_idle
+        self._usual_idle = usual + IDLE_WEIGHT * (idle - usual)
+        return int(max(0.0, idle - usual) * latency_ns)
 
     def _migrations(self, before: Counted, now: Counted) -> Optional[int]:
         """Return how often threads moved to another CPU between the counts `before` and `now`, or None if unknown.
@@ -129,4 +158,5 @@ class Slowest:
                 waited = int(waited_text) if int(ran) else None  # "0 0 0" if the kernel does not count
         placement = self._placement
         counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt
-        return (now_ns, *counts, waited, placement.migrations(), placement.cpu(), placement.lost_cpus())
+        ran_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        return (now_ns, *counts, waited, placement.migrations(), placement.cpu(), placement.lost_cpus(), ran_ns)

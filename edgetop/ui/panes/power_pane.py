@@ -8,7 +8,7 @@ from edgetop import formatting
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.blocks import Mean
 from edgetop.analysis.energy import BatteryView, CostView, RailView
-from edgetop.analysis.meter_errors import MeterError
+from edgetop.analysis.meter_errors import BoardEstimate, MeterError, MeterUnknown
 from edgetop.formatting import UNKNOWN, reading
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing
@@ -116,30 +116,35 @@ def _energy(view: MonitorView, area: Area) -> list[Line]:
 
 def _cost(cost: CostView, is_total: bool, area: Area) -> list[Line]:
     label, board = f"{'energy':<{LABEL_CELLS}}", cost.rail.board
-    about = f"{'  board':<{LABEL_CELLS}}about {_watts(board.watts)} W, estimated from this sum" if board else ""
+    about = f"{'  board':<{LABEL_CELLS}}{_board_words(board)}" if board else ""
     estimate = wrapped(about, area.width, "dim") if board else []
     if cost.gross_j is None:
         return [*wrapped(f"{label}{UNKNOWN} {unknown_words(cost.reason)}", area.width, "dim"), *estimate]
     whose = "" if is_total else " a part"
     meter = cost.rail.meter
+    half = _whole_half(cost.gross_j, meter, cost.rate_hz)
     if isinstance(meter, MeterError) and cost.rate_hz:
-        readings_mj, meter_mj = cost.gross_j.half_width * 1e3, meter.total_w / cost.rate_hz * 1e3
-        half = formatting.millijoules(math.hypot(readings_mj, meter_mj), 2)
+        meter_mj = meter.total_w / cost.rate_hz * 1e3
         name = area.clean(meter_name(meter.meter.kind))
         parts = f"readings {_half(cost.gross_j)}, {name} {formatting.millijoules(meter_mj, 2)}"
         said = [f"  95 %: {parts}"]
     else:
-        half, accuracy = _half(cost.gross_j), area.clean(_accuracy(cost.rail))
+        accuracy = area.clean(_accuracy(cost.rail))
         said = ["  95 %, precision only", f"; accuracy: {accuracy}"]
     pieces: list[Piece] = [f" an inference{whose}", *((text, "dim") for text in said)]
     lines = [as_fits(area.width, (label, "dim"), f"{_mj(cost.gross_j)} +-{half} mJ", *pieces)]
     if cost.net_j and cost.rail.idle:
-        net = f"{_mj(cost.net_j)} +-{_half(cost.net_j)} mJ"
+        net = f"{_mj(cost.net_j)} +-{_whole_half(cost.net_j, cost.rail.meter_net, cost.rate_hz)} mJ"
         idle = (f"  idle {_watts(cost.rail.idle.value)} W", "dim")
         lines.append(as_fits(area.width, (f"{'  net':<{LABEL_CELLS}}", "dim"), net, idle))
     elif cost.net_reason:
         lines += wrapped(f"{'  net':<{LABEL_CELLS}}{UNKNOWN} {unknown_words(cost.net_reason)}", area.width, "dim")
     return [*lines, *estimate]
+
+
+def _board_words(board: BoardEstimate) -> str:
+    beyond = ", fitted to other powers" if board.is_beyond else ""
+    return f"about {_watts(board.watts)} W +-{_watts(board.residual_w)} (one sd), estimated from this sum{beyond}"
 
 
 def _mj(mean: Mean) -> str:
@@ -148,6 +153,17 @@ def _mj(mean: Mean) -> str:
 
 def _half(mean: Mean) -> str:
     return formatting.millijoules(mean.half_width * 1e3, 2)
+
+
+def _whole_half(mean: Mean, meter: MeterError | MeterUnknown, rate_hz: float | None) -> str:
+    """Return half of the 95 % interval of an energy in mJ, as text. Without the meter's errors, it is that of readings.
+
+    `mean`: the energy of an inference in J. `meter`: by how much the meter may be off, in W. `rate_hz`: inferences per
+    second.
+    """
+    if not isinstance(meter, MeterError) or not rate_hz:
+        return _half(mean)
+    return formatting.millijoules(math.hypot(mean.half_width, meter.total_w / rate_hz) * 1e3, 2)
 
 
 def _lasts(battery: BatteryView) -> str:

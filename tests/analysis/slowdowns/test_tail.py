@@ -560,3 +560,36 @@ def test_contention_names_the_process_in_the_slowdown() -> None:
         (TakenBy(Clue("taken-now", STEAL, value=40)), Lasts(30 * NS)),
     )
     assert verdict.p50_change == pytest.approx(0.5, abs=0.005)
+
+
+def test_an_engine_that_stood_still_was_stopped() -> None:
+    assert cause_of(counted(60.5, 50, idle_ns=38 * MS)) == ("stopped", "", True)
+    assert cause_of(counted(60.5, 50, idle_ns=9 * MS)) == ("unexplained", "", False)
+    (slow,) = tail_of(made({60: 40}, counted(60.5, 50, idle_ns=30 * MS))).slowest
+    assert slow.share == pytest.approx(0.75, rel=0.01)
+
+
+def test_a_wait_for_the_cpu_or_a_page_explains_that_nothing_ran() -> None:
+    assert cause_of(counted(60.5, 50, idle_ns=38 * MS, waited_ns=20 * MS))[0] == "contention"
+    assert cause_of(counted(60.5, 50, idle_ns=38 * MS, major_faults=1))[0] == "page-faults"
+
+
+@pytest.mark.parametrize(("idle_ms", "cause"), [(39, "unexplained"), (41, "stopped")])
+def test_a_preemption_may_explain_thirty_milliseconds(idle_ms: int, cause: str) -> None:
+    """Threads that wait for a preempted one rest, too. The inference lost 40 ms, a quarter of which is 10 ms."""
+    assert cause_of(counted(60.5, 50, idle_ns=idle_ms * MS, preempted=1))[0] == cause
+
+
+def test_a_quota_that_stopped_the_engine_is_the_cause() -> None:
+    quota = {"pressure/cpu-quota": changing(0.0, 40.0)}
+    assert cause_of(counted(60.5, 50, idle_ns=38 * MS), sensors=quota)[0] == "cpu-quota"
+
+
+def test_an_input_that_takes_longer_is_the_cause() -> None:
+    """Every other report is of array 6 of 11."""
+    others = [counted(second + 0.1, 11, input=second % 11, inputs=11) for second in range(20, 40)]
+    slow = [counted(second + 0.5, 50, input=5, inputs=11) for second in range(40, 61)]
+    parts = tail_of(made(dict.fromkeys(range(40, 61), 40), *others, *slow)).parts
+    assert [(part.cause, part.count, part.who) for part in parts] == [("input", 21, (("6 of 11", 21),))]
+    alone = tail_of(made({60: 40}, *others, slow[-1])).parts
+    assert [part.cause for part in alone] == ["unexplained"]

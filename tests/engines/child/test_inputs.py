@@ -350,3 +350,22 @@ def test_a_folder_of_several_sizes_that_is_too_large_to_keep_is_read_again(tmp_p
     inputs = make_inputs([tensor], {"x": [1, 100_000]}, {"": str(tmp_path)}, 0, max_cached_bytes=10**6, varying=["x"])
     assert [inputs.next()["x"][0, -1] for _ in range(7)] == [0, 1, 2, 3, 4, 5, 0]
     assert len(inputs.elements()) == 6
+
+
+def test_the_random_arrays_of_all_inputs_share_the_memory() -> None:
+    other = Tensor("other", [1, 8], np.dtype("float32"))
+
+    def make() -> None:
+        shapes = {"fixed": [1, 8], "other": [1, 8]}
+        make_inputs([FIXED, other], shapes, {"": "random:3"}, seed=0, max_cached_bytes=150)
+
+    assert refusal(make) == "input other: 3 random arrays need 96 bytes, and at most 54 are kept in memory"
+
+
+def test_the_newest_inference_has_a_place_in_the_cycle() -> None:
+    inputs = make_inputs([FIXED], {"fixed": [1, 8]}, {"": "random:3"}, seed=0)
+    places = []
+    for _ in range(4):
+        inputs.next()
+        places.append(inputs.place())
+    assert places == [(0, 3), (1, 3), (2, 3), (0, 3)]

@@ -241,3 +241,32 @@ def test_a_slow_inference_is_sent_with_its_placement(tmp_path: Path) -> None:
     assert message["lost_cpus"] == 0
     assert message["migrations"] in (0, 1)
     assert message["capacity"] is None or message["capacity"] > 0
+
+
+def idle_of(run: Run) -> list[int]:
+    run.end()
+    return [message["idle_ns"] for _, message in run.heard.said]
+
+
+def test_an_inference_in_which_nothing_ran_was_idle_beyond_the_usual() -> None:
+    """Time is made up here, and the process hardly runs: so all of it is idle, except in the first ones."""
+    run = Run()
+    run.slowest._usual_idle = 0.0  # as in an engine that computes on the CPU
+    run.infer(20 * MS)
+    assert idle_of(run)[0] == pytest.approx(20 * MS, rel=0.1)
+
+
+def test_an_engine_that_always_rests_is_not_idle() -> None:
+    run = Run()
+    for _ in range(20):
+        run.infer(20 * MS)
+    assert max(idle_of(run)) < 2 * MS
+
+
+def test_the_input_array_is_reported() -> None:
+    heard = Heard()
+    slowest = Slowest(heard, place=lambda: (3, 16))
+    slowest.checkpoint(0)
+    slowest.note(0, 20 * MS)
+    slowest.close()
+    assert heard.said[0][1]["input"] == (3, 16)

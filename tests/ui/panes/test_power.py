@@ -129,7 +129,7 @@ def test_an_inference_costs_so_much_within_its_error_bar() -> None:
         told(resting(), "energy", 100)
         == "energy 50.0 +-0 mJ an inference 95 %, precision only; accuracy: on board monitor"
     )
-    assert told(metered(), "energy", 100) == "energy 50.0 +-1.1 mJ an inference 95 %: readings 0, INA3221 1.1"
+    assert told(metered(), "energy", 100) == "energy 50.0 +-1.3 mJ an inference 95 %: readings 0, INA3221 1.3"
     assert told(resting(), "net").startswith("net 29.4 +-0.79")  # the reading across its end is of both
     assert told(resting(), "net").endswith("mJ idle 2.06 W")
 
