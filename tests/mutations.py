@@ -52,6 +52,7 @@ TESTS = {
     f"{SLOWDOWNS}.from_start": _START,
     f"{SLOWDOWNS}.slow_inferences": ("slowdowns/test_tail.py",),
     f"{ANALYSIS}.longer_operators": ("test_longer_operators.py",),
+    f"{ANALYSIS}.slow_inputs": ("test_slow_inputs.py",),
     f"{SLOWDOWNS}.throttle_spans": _THROTTLES,
     "edgetop.session.trips": ("../session/test_trips.py", "test_vitals.py", *_THROTTLES),
     f"{ANALYSIS}.tracks": (*_THROTTLES, "test_tracks.py"),

@@ -294,11 +294,12 @@ def _stolen(folds: Folds) -> Iterator[Doubt]:
 
 def _input(folds: Folds) -> Iterator[Doubt]:
     """Yield a warning if every inference of a long run got the same input. Short runs get other warnings."""
-    load, measured_ns = folds.manifest.load if folds.manifest else None, folds.progress.view().measured_ns or 0
-    if load is None or _kind(folds) != "run" or not _is_over(folds) or measured_ns < LONG_ENOUGH_NS:
+    manifest, measured_ns = folds.manifest, folds.progress.view().measured_ns or 0
+    if manifest is None or _kind(folds) != "run" or not _is_over(folds) or measured_ns < LONG_ENOUGH_NS:
         return
+    load = manifest.load
     is_one = all(_ONE_ARRAY.fullmatch(source) for source in load.input.split(", "))
-    if is_one if load.arrays is None else load.arrays == 1:
+    if is_one if load.arrays is None or manifest.generation else load.arrays == 1:
         yield OneInput(load.input)
 
 

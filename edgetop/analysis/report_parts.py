@@ -3,7 +3,6 @@
 The field names of the classes are keys of the report's JSON document (`--json`). An unknown value is None.
 """
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.energy import LEAST_COVERED, CostView, EnergyUnknown, EnergyView, PowerView, RailView
 from edgetop.analysis.folds import Folds
 from edgetop.analysis.memory_use import StageView, peak_mib
-from edgetop.analysis.meter_errors import MeterError, MeterUnknown
+from edgetop.analysis.report_uncertainty import MeterWatts, Uncertainty, meter_watts, uncertainty_of
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.streams import StreamView
@@ -297,20 +296,6 @@ class RailFigures:
 
 
 @frozen
-class MeterWatts:
-    """By how much a mean power may be off because of its meter: halves of 95 % intervals in W.
-
-    A kind of error that the meter does not have is None.
-    """
-
-    total_w: float
-    shunt_w: float | None
-    gain_w: float | None
-    offset_w: float | None
-    quantisation_w: float | None
-
-
-@frozen
 class BoardFigures:
     """The power of the whole board in W, estimated from a sum of rails that leaves out a part of the board."""
 
@@ -353,15 +338,8 @@ def power_figures(view: PowerView) -> PowerFigures:
     idle_w = rounded(total.idle.value) if total.idle else None
     return PowerFigures(
         total_sensor=total.track.info.id, **_rail(total), rails=rails, idle_w=idle_w, board_estimate=board,
-        uncertainty=_meter_watts(total.meter),
+        uncertainty=meter_watts(total.meter),
     )  # fmt: skip
-
-
-def _meter_watts(error: MeterError | MeterUnknown) -> MeterWatts | None:
-    if isinstance(error, MeterUnknown):
-        return None
-    each = (error.shunt_w, error.gain_w, error.offset_w, error.steps_w)
-    return MeterWatts(round(error.total_w, 6), *(None if of is None else round(of, 6) for of in each))
 
 
 def _rail(rail: RailView) -> Document:
@@ -372,30 +350,6 @@ def _rail(rail: RailView) -> Document:
         "peak_w": rounded(rail.peak_w),
         "accuracy": rail.track.info.accuracy,
     }
-
-
-@frozen
-class MeterParts:
-    """The kinds of error of a power meter: for each, half of its 95 % interval, in mJ per inference."""
-
-    shunt_mj: float | None
-    gain_mj: float | None
-    offset_mj: float | None
-    quantisation_mj: float | None
-
-
-@frozen
-class Uncertainty:
-    """How exact the energy of an inference is: halves of 95 % intervals, in mJ."""
-
-    statistical_mj: float | None  # From the scatter of the readings.
-    meter_mj: float | None  # From the errors of the meter; None if they are unknown.
-    total_mj: float | None  # Both: the root of the sum of their squares.
-    parts: MeterParts | None
-    meter: str | None  # Kind of the meter.
-    source: str | None  # Where its errors are stated.
-    shunt_tolerance_assumed: bool | None
-    unknown: MeterUnknown | None  # Why the error of the meter is unknown.
 
 
 # How the measurement of energy compares with the rules of MLPerf Power (power_measurement.adoc of
@@ -485,33 +439,6 @@ def _cost(cost: CostView) -> Document:
         "net_ci95_mj": interval_mj(cost.net_j),
         "net_reason": cost.net_reason,
         "covered": round(cost.covered, 4),
-        "uncertainty": _uncertainty(cost.gross_j, cost.rail.meter, cost.rate_hz),
-        "net_uncertainty": _uncertainty(cost.net_j, cost.rail.meter_net, cost.rate_hz),
+        "uncertainty": uncertainty_of(cost.gross_j, cost.rail.meter, cost.rate_hz),
+        "net_uncertainty": uncertainty_of(cost.net_j, cost.rail.meter_net, cost.rate_hz),
     }
-
-
-def _uncertainty(energy_j: Mean | None, found: MeterError | MeterUnknown, rate_hz: float | None) -> Uncertainty | None:
-    """Return how exact the energy of an inference in J is, or None if the energy is unknown.
-
-    `found`: by how much the meter may be off, in W. `rate_hz`: inferences per second.
-    """
-    if energy_j is None or not rate_hz:
-        return None
-    statistical_j = energy_j.half_width
-    if isinstance(found, MeterUnknown):
-        kind = found.meter.kind if found.meter else None
-        return Uncertainty(rounded_mj(statistical_j), None, None, None, kind, None, None, found)
-
-    def mj(watts: float | None) -> float | None:
-        return None if watts is None else rounded_mj(watts / rate_hz)
-
-    return Uncertainty(
-        statistical_mj=rounded_mj(statistical_j),
-        meter_mj=mj(found.total_w),
-        total_mj=rounded_mj(math.hypot(statistical_j, found.total_w / rate_hz)),
-        parts=MeterParts(mj(found.shunt_w), mj(found.gain_w), mj(found.offset_w), mj(found.steps_w)),
-        meter=found.meter.kind,
-        source=found.source,
-        shunt_tolerance_assumed=found.is_tolerance_assumed,
-        unknown=None,
-    )

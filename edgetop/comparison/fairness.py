@@ -47,7 +47,7 @@ def _load(one: Sample) -> str:
 def _meter(one: Sample) -> str | None:
     """Return the meter of the total power and its sensor, such as "ina226 (power/5V-IN)", or None if there is none."""
     info = meter_of(one)
-    return info and f"{info.meter.kind if info.meter else 'unknown meter'} ({info.id})"
+    return None if info is None else f"{info.meter.kind if info.meter else 'unknown meter'} ({info.id})"
 
 
 @frozen

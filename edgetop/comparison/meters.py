@@ -8,7 +8,7 @@ count (Guide to the Expression of Uncertainty in Measurement, JCGM 100:2008, 5.1
 import math
 
 from edgetop.analysis.meter_errors import COVERAGE
-from edgetop.analysis.report_parts import MeterWatts
+from edgetop.analysis.report_uncertainty import MeterWatts
 from edgetop.comparison.sample import Sample
 from edgetop.frozen import frozen
 from edgetop.session.manifest import SensorInfo

@@ -212,7 +212,8 @@ class SlowInference:
     lost_cpus: int = 0  # number of CPUs that the engine may not use any more
     # Time in ns in which the engine neither ran nor waited for a CPU, beyond what is usual; None if unknown.
     idle_ns: int | None = None
-    input: tuple[int, int] | None = None  # which of the input arrays it got, from 0, and their number; None: only one
+    input: int | None = None  # which of the input arrays it got, from 0; None if there is only one
+    inputs: int | None = None  # number of input arrays, used in turn
 
 
 @frozen

@@ -241,7 +241,7 @@ class SessionState:
         seconds = step.total_seconds()
         self.add_event(kinds.ClockStepped(seconds), "info", "system", f"the wall clock stepped by {seconds:+.1f} s")
 
-    def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912, PLR0915  one case for each kind of message
+    def engine_said(self, message: Message) -> None:  # noqa: C901, PLR0912  one case for each kind of message
         match message:
             case Started():
                 text = f"Python {message.python}" if message.python else f"process {message.pid}"
@@ -268,11 +268,10 @@ class SessionState:
             case BurstTaken():
                 self._burst_taken(message)
             case SlowInference():
-                number, inputs = message.input or (None, None)
                 slow = noted.SlowInference(
                     message.latency_ns, message.span_ns, message.preempted, message.major_faults,
                     message.minor_faults, message.waited_ns, message.migrations, message.capacity,
-                    message.lost_cpus or None, number, inputs, message.idle_ns or None,
+                    message.lost_cpus or None, message.input, message.inputs, message.idle_ns or None,
                 )  # fmt: skip
                 text = f"{milliseconds(message.latency_ns)} ms, the slowest of its tenth of a second"
                 self._engine_reached(message.monotonic_ns, slow, text)
@@ -330,8 +329,7 @@ class SessionState:
     def _loaded(self, loaded: Loaded) -> None:
         if self._spec.inputs and (words := input_words(self._spec.inputs, [one.name for one in loaded.inputs])):
             self._amend(load=replace(self.manifest.load, input=words))
-        if self.manifest.generation is None:
-            self._amend(load=replace(self.manifest.load, arrays=loaded.input_steps))
+        self._amend(load=replace(self.manifest.load, arrays=loaded.input_steps))
         both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
         if generation := self.manifest.generation:

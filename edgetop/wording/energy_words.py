@@ -3,7 +3,7 @@
 from edgetop import formatting
 from edgetop.analysis.energy import LEAST_INFERENCES, WIDEST, EnergyUnknown
 from edgetop.analysis.meter_errors import USUAL_TOLERANCE, MeterUnknown
-from edgetop.analysis.report_parts import Uncertainty
+from edgetop.analysis.report_uncertainty import Uncertainty
 
 _MORE = "run longer, or read more often (edgetop run --hz)"
 

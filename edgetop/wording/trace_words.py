@@ -25,8 +25,8 @@ def trace_unknown_words(view: TraceView) -> str:
             return f"it covers {formatting.quantity(view.inferences, 'inference')}, and it takes {LEAST_INFERENCES}"
         case "negative":
             return (
-                "its power is negative on average, so the probe is reversed: turn its sign with a factor, as in "
-                "--current-column NAME:-1"
+                "its power is negative on average, so the probe is reversed: give its column a "
+                "factor with a minus sign, as in edgetop trace --current-column NAME:-1"
             )
         case "few-samples":
             return f"it has less than {LEAST_SAMPLES:g} samples in an inference"

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.analysis.report_parts import EnergyFigures, MeterParts, MeterWatts, PowerFigures, Uncertainty
+from edgetop.analysis.report_parts import EnergyFigures, PowerFigures
+from edgetop.analysis.report_uncertainty import MeterParts, MeterWatts, Uncertainty
 from edgetop.comparison.meters import MeterShare, is_same_meter, share_of_net, spread_of_meters
 from edgetop.comparison.ratios import Ratio, compare
 from edgetop.comparison.sample import Group, Sample

@@ -134,6 +134,7 @@ def said(kind: int, /, **message: Any) -> tuple[int, bytes]:
                 inputs=(TensorInfo("x", (1, 3), "float32"),),
                 assumptions=("input x is [N,3]: it runs as [1,3]",),
                 init_ns=7,
+                input_steps=1,
             ),
         ),
     ],

@@ -38,7 +38,7 @@ SECTIONS = {
     ),
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
-    "Slow inferences": (f"{SLOWDOWNS}.slow_inferences", f"{ANALYSIS}.longer_operators"),
+    "Slow inferences": (f"{SLOWDOWNS}.slow_inferences", f"{ANALYSIS}.longer_operators", f"{ANALYSIS}.slow_inputs"),
     "The risk of a miss": (f"{ANALYSIS}.miss_risk", "edgetop.wording.risk_words"),
     "Throttling": (f"{SLOWDOWNS}.throttle_spans", "edgetop.session.trips", f"{ANALYSIS}.tracks"),
     "The verdict and the vital signs": (
@@ -92,10 +92,12 @@ NO_THRESHOLDS = {
         prefill_slowdowns.MOST_MS prefill_slowdowns.MOST_WAITING_S program_frames.MAX_VALUE provider_shares.MOST_TYPES
         rail_energy.BATCH_READINGS rail_energy.KEPT_READINGS rail_energy.MOST_W recent_events.MAX_EVENTS
         recent_events.MAX_LASTING serialization.MAX_ITEMS serialization.MAX_NUMBER serialization.MAX_TEXT
-        slow_inferences.KEPT slow_inferences.KEPT_RECENT slowdown.MAX_SLOWDOWNS slowdowns.PAUSED_S stages.DEEPEST
+        slow_inferences.KEPT slow_inferences.KEPT_RECENT slow_inputs.MOST_INPUTS
+         slowdown.MAX_SLOWDOWNS slowdowns.PAUSED_S stages.DEEPEST
         stages.LONGEST stages.NAMED_EVERY stages.NAMED_FROM throttle_spans.COUNTED throttle_spans.MAX_SPANS
         throttles.MAX_RECORDED token_energy.MOST_PENDING token_energy.MOST_W trace_alignment.LEAST_BIN_S
-        trace_alignment.MOST_BINS trace_alignment.MOST_COMPARED trace_alignment.MOST_WINDOWS tracks.LATE_S
+        trace_alignment.MOST_BINS trace_alignment.MOST_COMPARED trace_alignment.MOST_PERIODS
+         trace_alignment.MOST_WINDOWS tracks.LATE_S
         tracks.SECONDS usage.MOST_EARLY""",
     "how often something is done, and in which steps or spans": """
         baseline.EDGE_POINTS baseline.EDGE_S detector.CHECK_EVERY detector.LEAVE_EVERY equal_position.SPEED_S
@@ -143,7 +145,7 @@ NO_THRESHOLDS = {
         token_energy.PREFILL tracks.LARGEST""",
     "what a maker or a paper states of a meter": """
         meter_errors.PMIC_FROM_W meter_errors.PMIC_OFFSET_W meter_errors.PMIC_RESIDUAL_W meter_errors.PMIC_SLOPE
-        meter_errors.PMIC_TO_W meter_errors.SHARES""",
+        meter_errors.PMIC_TO_W meter_errors.SHARES meter_errors.STATED_AT_V""",
     "how figures are written and charts are drawn": """
         figures.STREAM_CELLS heat.GROUPED_FROM heat._UNREAD latency_heat.ABOVE_GREATEST latency_heat.BELOW_LEAST
         latency_heat.DEADLINE_WITHIN latency_heat.LEAST_RATIO memory_use.GIB_FROM memory_use.WHOLE_FROM

@@ -443,7 +443,7 @@ def _of_input(found: SlowInference, inputs: SlowInputs) -> SlowInference:
     if found.cause not in ("unexplained", "beside") or found.input is None or not inputs.is_slow(found.input[0]):
         return found
     number, count = found.input
-    return replace(found, cause="input", who=f"{number + 1} of {count}", began=False)
+    return replace(found, cause="input", who=f"{number + 1}/{count}", began=False)
 
 
 def _of_operator(found: SlowInference, p50_ns: float, longer: LongerOperators) -> SlowInference:

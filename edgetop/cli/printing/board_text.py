@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from edgetop import formatting
-from edgetop.analysis.report_parts import CostFigures, EnergyFigures, PowerFigures, RailFigures, Uncertainty
+from edgetop.analysis.report_parts import CostFigures, EnergyFigures, PowerFigures, RailFigures
+from edgetop.analysis.report_uncertainty import Uncertainty
 from edgetop.analysis.session_report import Report
 from edgetop.cli.printing.usage_text import program_memory
 from edgetop.formatting import UNKNOWN, clean, or_unknown

@@ -97,6 +97,7 @@ class Slowest:
         if start_ns // WINDOW_NS != self._window:  # the window has ended since the last checkpoint
             self._report()
             self._window = start_ns // WINDOW_NS
+        number, inputs = (None, None) if self._place is None else self._place()
         waited = None if now[4] is None or before[4] is None else now[4] - before[4]
         self._candidate = {
             "t_ns": start_ns,
@@ -109,7 +110,8 @@ class Slowest:
             "migrations": self._migrations(before, now),
             "capacity": self._placement.capacity(now[6]),
             "lost_cpus": max(before[7], now[7]),
-            "input": None if self._place is None else self._place(),
+            "input": number,
+            "inputs": inputs,
             "idle_ns": self._idle_ns(done_ns - start_ns, (waited or 0) + now[8] - before[8]),
         }
         return self._slow_ns()

@@ -590,6 +590,6 @@ def test_an_input_that_takes_longer_is_the_cause() -> None:
     others = [counted(second + 0.1, 11, input=second % 11, inputs=11) for second in range(20, 40)]
     slow = [counted(second + 0.5, 50, input=5, inputs=11) for second in range(40, 61)]
     parts = tail_of(made(dict.fromkeys(range(40, 61), 40), *others, *slow)).parts
-    assert [(part.cause, part.count, part.who) for part in parts] == [("input", 21, (("6 of 11", 21),))]
+    assert [(part.cause, part.count, part.who) for part in parts] == [("input", 21, (("6/11", 21),))]
     alone = tail_of(made({60: 40}, *others, slow[-1])).parts
     assert [part.cause for part in alone] == ["unexplained"]

@@ -269,4 +269,4 @@ def test_the_input_array_is_reported() -> None:
     slowest.checkpoint(0)
     slowest.note(0, 20 * MS)
     slowest.close()
-    assert heard.said[0][1]["input"] == (3, 16)
+    assert (heard.said[0][1]["input"], heard.said[0][1]["inputs"]) == (3, 16)
