@@ -12,6 +12,7 @@ import pytest
 
 import edgetop
 from edgetop.sensors.board_identity import read_board
+from edgetop.sensors.core_pmus import core_pmus
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.process_table import why_unseen
 from edgetop.sensors.root import Root
@@ -109,6 +110,13 @@ def test_the_total_and_its_parts_never_count_twice(board: str) -> None:
     watts = {sensor: value for sensor, (_, value) in found.items() if not isinstance(value, Gap)}
     parts = sum(watts.get(sensor, 0.0) for sensor, role in roles.items() if role == "part")
     assert all(parts <= watts[sensor] for sensor, role in roles.items() if role == "total" and sensor in watts)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_what_its_cpus_count_is_known(board: str) -> None:
+    """Most trees are older than the capture of counters."""
+    counted = {pmu.name: [event.name for event in pmu.events] for pmu in core_pmus(root_of(board))}
+    assert counted == expected(board).get("counters", {})
 
 
 @pytest.mark.parametrize("board", BOARDS)

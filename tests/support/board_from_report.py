@@ -19,6 +19,7 @@ from edgetop.files import read_file
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.capture.collect import CUT, Capture
 from edgetop.sensors.capture.unpack import MAX_ARCHIVE_BYTES, Unpacked, unpack
+from edgetop.sensors.core_pmus import core_pmus
 from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
@@ -67,6 +68,8 @@ def expected_lines(tree: Path) -> Iterator[str]:
     yield from ("", "[trips]", *_trips({info.id: dict(info.trips) for info in infos if info.trips is not None}))
     yield from _ids("throttling", [info.id for info in infos if info.throttles])
     yield from ("", "[roles]", *_pairs({info.id: info.role for info in infos if info.role is not None}))
+    if counters := {pmu.name: [event.name for event in pmu.events] for pmu in core_pmus(root)}:
+        yield from ("", "[counters]", *_pairs(counters))
 
 
 def _pairs(table: Mapping[str, object]) -> Iterator[str]:

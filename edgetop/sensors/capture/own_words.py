@@ -24,15 +24,20 @@ def own_words(names: frozenset[str]) -> frozenset[str]:
     `names` are names of hosts and users in lower case: "board" is such a word, and "annas-board" is not. Comments and
     docstrings do not count as texts.
     """
-    if not names:
-        return frozenset()
-    longest_first = sorted(names, key=len, reverse=True)
-    pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
-    found: set[str] = set()
+    found: frozenset[str] = frozenset()
     for source in _sources(resources.files("edgetop")):
-        if names - found and pattern.search(source.lower()):
-            found.update(pattern.findall("\n".join(_texts(source)).lower()))
-    return frozenset(found)
+        if names == found:
+            break
+        # Only what was not found yet is looked for: most modules have the word "root", and parsing one takes long.
+        pattern = _any_of(names - found)
+        if pattern.search(source.lower()):
+            found |= set(pattern.findall("\n".join(_texts(source)).lower()))
+    return found
+
+
+def _any_of(names: frozenset[str]) -> "re.Pattern[str]":
+    longest_first = sorted(names, key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))})(?!\w)")
 
 
 def _sources(folder: "Traversable") -> Iterator[str]:

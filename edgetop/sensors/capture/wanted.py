@@ -49,10 +49,12 @@ _FILES = {
         "topology/physical_package_id topology/die_id topology/package_cpus_list topology/thread_siblings_list "
         "cpu_capacity regs/identification/midr_el1"
     ),
-    "sys/devices/system/cpu/cpu*/cache/index*": "level type size shared_cpu_list",
+    "sys/devices/system/cpu/cpu*/cache/index*": "level type size shared_cpu_list coherency_line_size",
     "sys/devices/system/cpu/intel_pstate": "status no_turbo turbo_pct max_perf_pct min_perf_pct",
     "sys/devices/system/cpu/amd_pstate": "status prefcore",
     "sys/devices/system/cpu/cpuidle": "current_driver current_governor",
+    "sys/devices/system/clocksource/clocksource0": "current_clocksource",
+    **{f"sys/bus/event_source/devices/{pmu}": "type cpus format/* events/*" for pmu in ("cpu*", "arm*", "apple*")},
     "sys/class/powercap/*": "name enabled energy_uj max_energy_range_uj power_uw constraint_*",
     "sys/class/power_supply/*": _SUPPLY,
     "sys/class/devfreq/*": (

@@ -10,8 +10,10 @@ import pytest
 from edgetop.sensors.capture.collect import Capture, collect, pack, write_archive
 from edgetop.sensors.capture.own_words import own_words
 from edgetop.sensors.capture.private import Private
+from edgetop.sensors.core_pmus import core_pmus, line_bytes
 from edgetop.sensors.root import Root
 from edgetop.sensors.survey import survey_board
+from tests.sensors.test_core_pmus import arm, cache
 from tests.support.thorough import mostly_thorough
 from tests.support.trees import link, plant
 
@@ -40,6 +42,16 @@ def told(root: Root) -> list[object]:
 def test_every_known_board_replays_as_it_was(board: str, tmp_path: Path) -> None:
     root = Root(BOARDS / board / "tree")
     assert told(unpacked(collect(root), tmp_path)) == told(root)
+
+
+def test_the_events_that_the_cpus_count_are_taken(tmp_path: Path) -> None:
+    files = arm("armv8_cortex_a55", 8) | arm("armv8_cortex_a76", 9) | cache(2, 64, 2)
+    root = plant(tmp_path / "board", files)
+    (tmp_path / "copy").mkdir()
+    copy = unpacked(collect(root), tmp_path / "copy")
+    assert [pmu.name for pmu in core_pmus(copy)] == ["armv8_cortex_a55", "armv8_cortex_a76"]
+    assert core_pmus(copy) == core_pmus(root)
+    assert line_bytes(copy, core_pmus(copy)) == 64
 
 
 def test_links_are_kept_and_files_lie_where_the_kernel_has_them(tmp_path: Path) -> None:
