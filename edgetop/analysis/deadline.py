@@ -123,7 +123,7 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
 def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
     """Return the cause of the misses of the load's deadline.
 
-    The cause's name is "unknown" if nothing indicates a cause.
+    The cause's name is "unknown" if no cause explains at least half of the slow inferences.
 
     `late`: the figures of the time with misses. `load`: the load, which contains the deadline. `full_speed_ns`: the
     median service time at the beginning of the session, in ns; None if it is unknown.
@@ -136,7 +136,8 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
     if load.is_paced and late.slow * 2 < late.misses:  # no inference waits under a closed load
         return replace(known, name=_why_started_late(late, load), starts_late=True, starts=late.starts)
     parts = tail_parts([one for one in late.tail if one.latency_ns > deadline_ns])
-    name = parts[0].cause if parts and parts[0].cause != "unexplained" else "unknown"
+    explains = bool(parts) and parts[0].cause != "unexplained" and parts[0].count * 2 >= sum(one.count for one in parts)
+    name = parts[0].cause if explains else "unknown"
     return replace(known, name=name, parts=parts)
 
 

@@ -86,6 +86,13 @@ class Family:
     unit: str = ""
 
 
+# Sensors of the kind `rate` that are no events, but ms per second.
+MS_PER_SECOND = frozenset(
+    f"rate/{name}" for name in (
+        "run-queue-wait", "children-run-queue-wait", "call-run-queue-wait", "cpu-throttled", "task-clock"
+    )
+)  # fmt: skip
+
 # kind of sensor -> (metric, unit, label with the name of the sensor, factor from the sensor's unit, description)
 SENSOR_METRICS = {
     "temp": ("temperature_celsius", "celsius", "sensor", 1.0, "Temperature of a zone of the board."),
@@ -217,8 +224,17 @@ def _memory_growth(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 def _of_sensors(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     for kind, (name, unit, label, scale, about) in SENSOR_METRICS.items():
         tracks = [track for track in analysis.tracks.views(kind) if track.value is not None and not track.is_lost]
-        samples = tuple(Sample(_named(label, track), (track.value or 0.0) * scale) for track in tracks)
+        times = [track for track in tracks if track.info.id in MS_PER_SECOND]
+        samples = tuple(_sample(label, track, scale) for track in tracks if track not in times)
         yield Family(f"{PREFIX}{name}", "gauge", about, samples, unit)
+        if times:
+            of_time = "Time of threads, on a CPU or waiting for one, per second; 1 is one thread all the time."
+            shares = tuple(_sample("kind", track, 1e-3) for track in times)
+            yield Family(f"{PREFIX}thread_time_ratio", "gauge", of_time, shares, "ratio")
+
+
+def _sample(label: str, track: TrackView, scale: float) -> Sample:
+    return Sample(_named(label, track), (track.value or 0.0) * scale)
 
 
 def _about(manifest: Manifest) -> Labels:

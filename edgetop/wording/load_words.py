@@ -39,7 +39,7 @@ def late_words(cause: MissCause) -> str:
             return f"{fits} calls start late: they wait for earlier ones{at_random}"
         case _ if cause.starts_late:
             return f"{fits} {_late_start_words(cause.name, cause.starts)}"
-        case "unknown":
+        case "unknown" if len(cause.parts) < 2:
             return f"{fits} some calls take longer, cause unknown"
         case _:
             return f"{fits} some calls take longer: {tail_words(cause.parts)}"

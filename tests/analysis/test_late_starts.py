@@ -4,7 +4,9 @@ import pytest
 
 from edgetop.analysis.deadline import Late, MissCause, why_late
 from edgetop.analysis.late_starts import LateStarts, find_late_starts
+from edgetop.analysis.slowdowns.slow_inferences import SlowInference
 from edgetop.session.load_settings import Load
+from edgetop.wording.load_words import late_in_brief, late_words
 from tests.support.sessions import MS, make_inferences, seconds_of
 
 DEADLINE_NS = 33 * MS
@@ -74,3 +76,14 @@ def test_at_uneven_arrivals_only_a_busy_engine_proves_a_queue(p50_ms: int, mean_
     """At 20 Hz, whose period is 50 ms."""
     found = why(None, p50_ms, mean_ms)
     assert (found.name, found.starts_late) == (cause, True)
+
+
+@pytest.mark.parametrize(("explained", "cause"), [(10, "sensor-read"), (9, "unknown"), (1, "unknown"), (0, "unknown")])
+def test_the_cause_of_misses_explains_at_least_half_of_them(explained: int, cause: str) -> None:
+    causes = ["sensor-read"] * explained + ["unexplained"] * (20 - explained)
+    tail = tuple(SlowInference(place, 50 * MS, each) for place, each in enumerate(causes))
+    found = why_late(Late(10 * MS, 100, 20, tail, 10 * MS, None), Load(deadline_ns=DEADLINE_NS), None)
+    assert found.name == cause
+    assert ("slow sensor reads" in late_in_brief(found)) == (explained == 10)
+    # The parts are told, whichever of them is the largest.
+    assert (f"{explained} during a slow read of a sensor" in late_words(found)) == (explained > 0)

@@ -338,3 +338,20 @@ def test_what_five_lines_cannot_tell_is_told_in_more() -> None:
     assert not is_short(report(folded(session(POWER_SENSORS[0], seconds=SHORT_S + 1).batches)))
     assert not is_short(replace(one, streams=one.streams * 2))
     assert not is_short(slow(SLOW, {"throttle/thermal": FLAG}))
+
+
+def test_the_deadline_of_several_models_is_told_for_each() -> None:
+    """p99 less the deadline is that of one model, and so are the causes: none may stand beside figures of another."""
+    load = Load(deadline_ns=5_000_000)
+    script = Script(manifest(load=load)).load().warm_up().begin().measure(30, median_ms=5.2)
+    one = report(folded(script.batches))
+    (only,) = one.streams
+    assert only.deadline
+    other = replace(only, name="other.onnx", deadline=replace(only.deadline, misses=1, count=1000, headroom_ns=-2e6))
+    lines = summary(replace(one, streams=(replace(only, name="det.onnx"), other))).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("deadline "))
+    assert lines[at].endswith(f"missed ({only.deadline.misses}) by all models together")
+    assert re.match(r" +det\.onnx: [\d.]+ % missed \(\d+\); p99 exceeds it by [\d.]+ ms$", lines[at + 1])
+    assert lines[at + 2].strip() == "other.onnx: 0.1 % missed (1); p99 exceeds it by 2.000 ms"
+    assert not any("the model needs" in line for line in lines[at:])
+    assert any("the model needs" in line for line in summary(one).splitlines())

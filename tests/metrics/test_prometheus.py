@@ -340,3 +340,14 @@ def test_each_kind_of_sensor_has_a_metric_or_a_reason_to_have_none() -> None:
     of_single_frames = {"drop"}  # frames dropped before one frame; only their sum, in the report, says anything
     assert UNIT_OF_KIND.keys() - SENSOR_METRICS.keys() == of_single_calls | of_single_frames
     assert SENSOR_METRICS.keys() - UNIT_OF_KIND.keys() == set()
+
+
+def test_times_of_threads_are_no_events_per_second() -> None:
+    """The kernel counts them in ms per second; metrics have base units."""
+    ids = ("rate/run-queue-wait", "rate/task-clock", "rate/cpu-throttled", "rate/major-faults")
+    whole = manifest(sensors=tuple(map(sensor, ids)))
+    script = Script(whole, lambda _: dict(zip(ids, (478.0, 250.0, 30.0, 7.0), strict=True)))
+    found = scraped(folded(script.load().warm_up().begin().measure(5).batches))
+    assert found["edgetop_event_rate_per_second"] == [({"event": "major-faults"}, 7.0)]
+    times = {labels["kind"]: value for labels, value in found["edgetop_thread_time_ratio"]}
+    assert times == pytest.approx({"run-queue-wait": 0.478, "task-clock": 0.25, "cpu-throttled": 0.03})

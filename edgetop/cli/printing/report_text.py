@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 from edgetop import formatting
+from edgetop.analysis.deadline import DeadlineView
 from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import OperatorFigures
-from edgetop.analysis.report_parts import PERCENTILE_KEYS, LatencyFigures, Span, Times
+from edgetop.analysis.report_parts import PERCENTILE_KEYS, Span, Times
 from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slow_inferences import TailView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
@@ -26,7 +27,6 @@ from edgetop.cli.printing.method_text import BRIEF_LINES, NS, WIDTH, board_lines
 from edgetop.cli.printing.size_lines import size_lines
 from edgetop.cli.printing.usage_text import usage_summary
 from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened, stream_name
-from edgetop.session.load_settings import Load
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.wording import verdict_words
@@ -72,7 +72,7 @@ def summary_lines(report: Report) -> Iterator[str]:
     parts = (
         _head(report),
         *figures,
-        _load(report.latency, report.session.load),
+        _load(report),
         gate_lines([(gate.ok, gate_words(gate)) for gate in report.gates or ()]),
         board_lines(report),
         method_lines(report.session),
@@ -101,7 +101,7 @@ def brief_summary(report: Report) -> str:
         _unavailable(report),
         gates,
         *((ab_lines(report.ab),) if report.ab else figures),
-        islice(_load(report.latency, report.session.load), 2),
+        islice(_load(report), 1 if len(report.streams) > 1 else 2),  # the verdict has the misses of each model
         islice(heat_lines(report), 1),
         islice(power_lines(report.power), 1),
         islice(energy_lines(report), 1),
@@ -359,28 +359,39 @@ def _frames(frames: FramesView | None) -> Iterator[str]:
         yield f"           {times}     {formatting.percent(stage.share):>6}  {clean(stage_name(stage))}"
 
 
-def _load(latency: LatencyFigures, load: Load) -> Iterator[str]:
+def _load(report: Report) -> Iterator[str]:
     """Yield a line about the load, then lines about the deadline, if there is one.
 
-    A load without pauses between inferences gets no line.
+    A load without pauses between inferences gets no line. With several models, each has a line about the deadline.
     """
-    deadline = latency.deadline
+    latency, load, deadline = report.latency, report.session.load, report.latency.deadline
     if words := load_words(load):
         yield f"load       {words}"
     if latency.streams:
         rates = ", ".join(formatting.rate(stream.throughput_hz) for stream in latency.streams)
         yield f"           by stream, /s: {rates}"
-    if deadline:
-        missed = f"{formatting.fine_percent(deadline.miss_rate)} missed ({deadline.misses})"
+    if deadline and len(report.streams) > 1:
+        yield f"deadline   {deadline.ms:g} ms: {_missed(deadline)} by all models together"
+        for one in report.streams[:MOST_STREAMS]:
+            if one.deadline:
+                yield f"           {stream_name(one.name, 24)}: {_missed(one.deadline)}; {_headroom(one.deadline)}"
+    elif deadline:
         run = f", {deadline.longest_run} in a row at most" if deadline.misses else ""
-        headroom = headroom_words(round(deadline.headroom_ns / 1e6, 6))
-        yield f"deadline   {deadline.ms:g} ms: {missed}{run}; {headroom}"
+        yield f"deadline   {deadline.ms:g} ms: {_missed(deadline)}{run}; {_headroom(deadline)}"
         if deadline.cause:
             yield f"           {clean(late_words(deadline.cause))}"
         if deadline.risk:
             yield f"risk       {risk_words(deadline.risk, latency.throughput_hz)}"
         if max_rate_hz := rounded(deadline.max_rate_hz):
             yield f"           by its service time it {max_rate_words(max_rate_hz)}"
+
+
+def _missed(deadline: DeadlineView) -> str:
+    return f"{formatting.fine_percent(deadline.miss_rate)} missed ({deadline.misses})"
+
+
+def _headroom(deadline: DeadlineView) -> str:
+    return headroom_words(round(deadline.headroom_ns / 1e6, 6))
 
 
 def _percentile_name(name: str) -> str:

@@ -186,6 +186,8 @@ def progress_line(view: MonitorView) -> str:
     if session and view.latency.totals:
         words.append(f"n {formatting.count(view.latency.totals.count)} in all")
     details = verdict_words.words(view.verdict).removeprefix(verdict_words.state_word(view.verdict))
+    if details.startswith(" "):  # such as ` det.onnx: some calls slow`
+        details = f":{details}"
     return f"{' '.join(words)}{clean(details)}"
 
 
