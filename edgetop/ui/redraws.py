@@ -7,6 +7,7 @@ every batch all the same, so the verdict is as quick as with a faster refresh.
 from math import ceil
 
 from edgetop.analysis.analysis import MonitorView
+from edgetop.analysis.faults import UnavailableError
 from edgetop.frozen import frozen
 
 
@@ -33,8 +34,12 @@ class Rhythm:
 def news(view: MonitorView) -> tuple[object, ...]:
     """Return what the user must see at once: the phase, the verdict without its figures, and the number of events.
 
-    While the result stays equal, only figures have changed.
+    While the result stays equal, only figures have changed. If an internal error makes the verdict or the events
+    unavailable, the result is the place of the error.
     """
-    verdict = view.verdict
+    try:
+        verdict, events = view.verdict, view.events.total
+    except UnavailableError as error:
+        return (error.fault.name,)
     others = tuple(one.state for one in verdict.also)
-    return view.progress.phase, verdict.state, verdict.level, others, len(verdict.past), view.events.total
+    return view.progress.phase, verdict.state, verdict.level, others, len(verdict.past), events

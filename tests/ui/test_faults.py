@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from edgetop.analysis import faults
+from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.folds import FOLDS
 from edgetop.ui.layout import PANES
 from edgetop.ui.panes import DRAWINGS
@@ -56,6 +57,21 @@ async def test_the_other_panes_go_on(name: str, monkeypatch: pytest.MonkeyPatch)
         await screen.press("space")  # frozen, which makes every part
         await screen.tick()
         assert screen.app.failure is None
+
+
+async def test_events_that_are_never_known_cost_their_pane_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(_: object) -> None:
+        raise LookupError("on purpose")
+
+    async with opened(session(), SIZE) as screen:
+        monkeypatch.setattr(Analysis, "events_view", defective)
+        for _ in range(2):
+            screen.feed.put(screen.script.measure(1).batches[-1])
+            screen.monitor.tick(is_whole=False)
+            await screen.settle()
+        await screen.tick()
+        assert screen.app.failure is None
+        assert "p50" in screen.header
 
 
 async def test_an_error_in_a_drawing_costs_its_pane(monkeypatch: pytest.MonkeyPatch) -> None:

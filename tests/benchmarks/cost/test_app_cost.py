@@ -1,8 +1,10 @@
-"""What edgetop itself costs on a terminal, beside other monitors of the same terminal, in less than four minutes.
+"""What edgetop itself costs on a terminal, beside other monitors of the same terminal, in about four minutes.
 
-A refresh a second, all panes, a board of 17 sensors, recording, the demo model on all cores without a pause. Peers are
-measured where they are installed, beside a plain loop of the same kind: s-tui (`pip install s-tui`) and btop. The
-engine's process is not counted.
+All panes, a board of 17 sensors, recording, the demo model on all cores without a pause. edgetop refreshes every two
+seconds, with its first line every second; once, it draws everything every second. Peers are measured where they are
+installed, beside a plain loop of the same kind: btop, and s-tui (`pip install s-tui`) at both rates, of which two
+seconds are its default. edgetop may take as much CPU as s-tui takes at the same rate. The engine's process is not
+counted.
 """
 
 import contextlib
@@ -21,14 +23,19 @@ from tests.support.watched import Cost, cost_of, end
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(400)]
 
-SECONDS, WARM_S, PEER_WARM_S = 20.0, 10.0, 5.0
-REFRESH_S = 1.0
+SECONDS, WARM_S, PEER_WARM_S = 16.0, 8.0, 3.0
 BOARD = Path(__file__).parents[2] / "boards/raspberry-pi-4/tree"
 EDGETOP = [sys.executable, "-m", "edgetop"]
 RUN = [*EDGETOP, "run", "--sysroot", str(BOARD)]
 BARE_LOOP = Path(bare_loop.__file__)
-PEERS = {"s-tui": ["s-tui", "-r", "1"], "btop": ["btop", "--utf-force"]}
-STEADY_KB = {(80, 24): 2.0, (120, 40): 6.0, (160, 50): 6.0}
+PEERS = {
+    "s-tui every 2 s": ["s-tui", "-r", "2"],
+    "s-tui every 1 s": ["s-tui", "-r", "1"],
+    "btop every 2 s": ["btop", "--utf-force"],
+}
+SAME_RATE = {(): "s-tui every 2 s", ("--refresh", "1s"): "s-tui every 1 s"}  # by option of edgetop
+STEADY_KB = {(80, 24): 2.0, (120, 40): 6.0, (160, 50): 6.0}  # a second
+RUNS = [*((size, ()) for size in STEADY_KB), ((160, 50), ("--refresh", "1s"))]
 LARGEST_KB = 12.0
 CPU_PERCENT, HEADLESS_PERCENT = 1.0, 0.77
 RSS_MIB, HEADLESS_MIB = 75.0, 51.0
@@ -43,31 +50,36 @@ def test_the_screen_beside_its_peers(table, tmp_path):
             if shutil.which(command[0]):
                 peers[name] = _cost(command, (160, 50), _settings(tmp_path), PEER_WARM_S)
     missed = []
-    for size, most_kb in STEADY_KB.items():
-        cost = _cost([*RUN, "-o", str(tmp_path / f"at{size[0]}")], size, {}, WARM_S)
-        most = min([CPU_PERCENT, *(peers[name].cpu_percent for name in peers if name == "s-tui")])
-        is_met = (
-            _is_within(cost, most, RSS_MIB) and cost.sent_kb(REFRESH_S) <= most_kb and _largest_kb(cost) <= LARGEST_KB
-        )
+    for number, (size, options) in enumerate(RUNS):
+        cost, most_kb = _cost([*RUN, *options, "-o", str(tmp_path / f"run{number}")], size, {}, WARM_S), STEADY_KB[size]
+        peer = peers.get(SAME_RATE[options])
+        most = min(CPU_PERCENT, peer.cpu_percent if peer else CPU_PERCENT)
+        is_met = _is_within(cost, most, RSS_MIB) and _sent_kb(cost) <= most_kb and _largest_kb(cost) <= LARGEST_KB
         budget = f"{most:.2f} %, {RSS_MIB:g} MiB, {most_kb:g} KB, {LARGEST_KB:g} KB"
         table.row(
-            f"{size[0]}x{size[1]}: edgetop: CPU, RSS, sent a second, largest refresh",
+            f"{size[0]}x{size[1]}: edgetop {' '.join(options)}: CPU, RSS, sent a second, largest refresh",
             _told(cost),
             budget,
             is_met=is_met,
         )
-        missed += [] if is_met else [size]
+        missed += [] if is_met else [(size, *options)]
     for name, cost in peers.items():
         table.row(f"160x50: {name}: the same", _told(cost))
+    assert not missed
+
+
+def test_the_largest_refresh(table, tmp_path):
     changing = [*EDGETOP, "demo", "--speed", "60x", "-o", str(tmp_path / "changing")]
     cost = _cost(changing, (160, 50), {}, WARM_S)
     is_met = _largest_kb(cost) <= LARGEST_KB
     table.row("160x50: edgetop while all changes (60 times as fast)", _told(cost), f"{LARGEST_KB:g} KB", is_met=is_met)
+    assert is_met
+
+
+def test_without_a_screen(table, tmp_path):
     cost = _cost([*RUN, "--headless", "-o", str(tmp_path / "headless")], (160, 50), {}, WARM_S)
     is_light = _is_within(cost, HEADLESS_PERCENT, HEADLESS_MIB)
     table.row("edgetop --headless", _told(cost), f"{HEADLESS_PERCENT:g} %, {HEADLESS_MIB:g} MiB", is_met=is_light)
-    assert not missed
-    assert is_met
     assert is_light
 
 
@@ -75,19 +87,23 @@ def _is_within(cost: Cost, most_percent: float, most_mib: float) -> bool:
     return cost.cpu_percent <= most_percent and cost.rss_mib <= most_mib
 
 
+def _sent_kb(cost: Cost) -> float:
+    return cost.sent_kb(1.0)
+
+
 def _largest_kb(cost: Cost) -> float:
     return cost.largest_bytes / 1000
 
 
 def _told(cost: Cost) -> str:
-    sent = f"{cost.sent_kb(REFRESH_S):.1f} KB, {_largest_kb(cost):.1f} KB"
+    sent = f"{_sent_kb(cost):.1f} KB, {_largest_kb(cost):.1f} KB"
     return f"{cost.cpu_percent:.2f} %, {cost.rss_mib:.0f} MiB, {sent}"
 
 
 def _settings(folder: Path) -> dict[str, str]:
-    """The environment of a peer: btop reads there that it refreshes once a second, as edgetop does."""
+    """The environment of a peer: btop reads there that it refreshes every two seconds, as edgetop does."""
     (folder / "btop").mkdir(exist_ok=True)
-    (folder / "btop/btop.conf").write_text("update_ms = 1000\n")
+    (folder / "btop/btop.conf").write_text("update_ms = 2000\n")
     return {"XDG_CONFIG_HOME": str(folder), "HOME": str(folder)}
 
 
