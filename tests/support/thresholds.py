@@ -141,8 +141,8 @@ NO_THRESHOLDS = {
         plausible._UNKNOWN_SPEEDS rolling_latency.LATEST_NS rolling_latency.NEVER_NS session_gates.ENERGY_UNITS
         session_gates._COUNT session_gates._GROWTH session_gates._PER_TOKEN session_gates._RATE session_gates._SHARE
         session_gates._SIZE session_gates._TIME signals.PRESSURE_PER_STALLED_MS signals.SET signals._PER_STALLED_MS
-        tally.NEVER throttle_spans.MOST_LEVEL throttle_spans.NEVER throttles.VERSION token_energy.DECODE
-        token_energy.PREFILL tracks.LARGEST""",
+        stalls.SECOND_MS tally.NEVER throttle_spans.MOST_LEVEL throttle_spans.NEVER throttles.VERSION
+        token_energy.DECODE token_energy.PREFILL tracks.LARGEST""",
     "what a maker or a paper states of a meter": """
         meter_errors.PMIC_FROM_W meter_errors.PMIC_OFFSET_W meter_errors.PMIC_RESIDUAL_W meter_errors.PMIC_SLOPE
         meter_errors.PMIC_TO_W meter_errors.SHARES meter_errors.STATED_AT_V""",

@@ -24,11 +24,12 @@ from edgetop.analysis.slowdowns.signals import CAUSES, Channel
 from edgetop.analysis.slowdowns.slow_span import CHECKED, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
+from edgetop.analysis.slowdowns.stalls import SECOND_MS
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS, SECOND
 from edgetop.session.typed_json import Document
 
-VERSION = 9
+VERSION = 10
 SEARCHED_BACK_S = RISE_S + 5  # Seconds before the stored windows in which a beginning may be searched.
 MAX_LEVEL = 100_000_000  # In millionths: a hundred nepers.
 
@@ -59,6 +60,7 @@ class _State:
     contention: Contention
     is_anew: bool
     burst_size: float | None
+    usual_lost_ms: float
     sizes: list[list[float]]  # what `equal_size.export` returns
     speed: float  # the last known one, as a logarithm
 
@@ -82,7 +84,8 @@ def export_state(judgement: Judgement) -> Document:
         detector.baseline, detector.ended_s, detector.noise.levels.tolist(), detector.noise.since,
         detector.noise.sigma, list(judgement.closed), judgement.closed_count,
         _Open(span, stages.stage, list(stages.below), stages.over) if span and stages else None,
-        judgement.contention, judgement.is_anew, judgement.burst_size, export(judgement.sizes), judgement.sizes.shift,
+        judgement.contention, judgement.is_anew, judgement.burst_size, judgement.usual_lost_ms,
+        export(judgement.sizes), judgement.sizes.shift,
     )  # fmt: skip
     windows, points = detector.windows, detector.points
     if len(windows):  # Older points are not needed any more.
@@ -108,7 +111,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
     require(state.ended_s == 0 or 0 < state.ended_s <= until_s - INTERRUPTION_S)
     require(state.limited_to_s is None or 0 <= state.limited_to_s <= until_s)
     require(state.burst_size is None or 0 <= state.burst_size < 2**53)
-    require(abs(state.speed) <= LARGEST_LOG)
+    require(abs(state.speed) <= LARGEST_LOG and 0 <= state.usual_lost_ms <= SECOND_MS)
     _check_contention(state.contention, state.opening_s, until_s)
     require(not state.is_anew or state.contention.over_s is not None)
     for slowdown in state.closed:
@@ -124,7 +127,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
         until_s=until_s, opening_s=state.opening_s, is_opened=True, limited=state.limited,
         limited_to_s=state.limited_to_s, contention=state.contention, is_anew=state.is_anew,
         closed=tuple(state.closed), closed_count=state.closed_count,
-        sizes=imported(state.sizes, state.speed),
+        usual_lost_ms=state.usual_lost_ms, sizes=imported(state.sizes, state.speed),
         burst_rows=_table(tables[0], SECOND, MAX_ROWS, until_s * NS), burst_size=state.burst_size,
         cutter=WindowCutter(_table(tables[3], SECOND, ENOUGH, until_s * NS)),
         detector=Detector(

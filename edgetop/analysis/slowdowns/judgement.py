@@ -26,7 +26,7 @@ from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slow_span import CERTAIN, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
-from edgetop.analysis.slowdowns.stalls import felt_p50_ns
+from edgetop.analysis.slowdowns.stalls import felt_p50_ns, lost_ms
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.seconds import NO_SECONDS, NS
 from edgetop.session.typed_json import NOT_EXPORTED
@@ -68,7 +68,9 @@ class Judgement:
     burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
     sizes: EqualSize = field(default_factory=EqualSize)
     burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
-    # The last seconds in which the process was stopped: session second, and latency felt divided by the median.
+    burst_lost: list[tuple[int, float]] = field(default_factory=list)  # Until the burst is known: second, and ms lost.
+    usual_lost_ms: float = 0.0  # For how many ms of a second the process was stopped in the burst.
+    # The last seconds in which it was stopped for longer: session second, and latency felt divided by the median.
     stopped: list[tuple[int, float]] = field(default_factory=list, metadata=NOT_EXPORTED)
 
     def copy(self) -> "Judgement":
@@ -112,23 +114,33 @@ class Judgement:
         """Search the stored seconds before `until_s` for slowdowns."""
         due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
         rows, self.waiting = self.waiting[:due], self.waiting[due:]
-        felt = self._felt(rows, signals)
         if not self.is_anew:
-            level = levels(felt["p50_ns"])
+            level = levels(rows["p50_ns"])
             self.contention.level_sum += int(level.sum())
             self.contention.level_count += len(level)
-        is_settled = self.detector.baseline is not None
-        self.detector.fold(*self.cutter.add(felt))
-        if not is_settled:
-            joined = np.concatenate([self.burst_rows, rows])
-            burst = self.detector.baseline
-            self.burst_rows = _inside(joined, burst) if burst else joined[-MAX_ROWS:]
-            self.burst_size = signals.input_size(burst.from_s, burst.to_s) if burst else None
+        place = 0
+        # One by one, so that it makes no difference how many seconds come with the one that completes the burst.
+        while self.detector.baseline is None and place < len(rows):
+            self._build_burst(rows[place : place + 1], signals)
+            place += 1
+        if place < len(rows):
+            self.detector.fold(*self.cutter.add(self._felt(rows[place:], signals)))
         self._explain(signals)
 
+    def _build_burst(self, row: Rows, signals: Signals) -> None:
+        """Add a second to those from which the burst is found."""
+        self.detector.fold(*self.cutter.add(row))
+        self.burst_rows = np.concatenate([self.burst_rows, row])[-MAX_ROWS:]
+        self.burst_lost = [*self.burst_lost, (int(row["t_ns"][0]) // NS, float(lost_ms(row, signals)[0]))][-MAX_ROWS:]
+        if (burst := self.detector.baseline) is not None:
+            self.burst_rows = _inside(self.burst_rows, burst)
+            self.burst_size = signals.input_size(burst.from_s, burst.to_s)
+            lost = [lost for second, lost in self.burst_lost if burst.from_s <= second < burst.to_s]
+            self.usual_lost_ms, self.burst_lost = float(np.median(lost)) if lost else 0.0, []
+
     def _felt(self, rows: Rows, signals: Signals) -> Rows:
-        """Return `rows`, with the mean latency as median where the process was stopped, by its quota or other load."""
-        felt_ns = felt_p50_ns(rows, signals)
+        """Return `rows`, with the mean latency as median where the process was stopped for longer than usual."""
+        felt_ns = felt_p50_ns(rows, signals, self.usual_lost_ms)
         places = np.flatnonzero(felt_ns > rows["p50_ns"])
         if not len(places):
             return rows
@@ -156,6 +168,7 @@ class Judgement:
             self.detector.open.end_s = from_s
             self._explain(signals)
         self.detector, self.cutter, self.burst_rows = Detector(ended_s=from_s), WindowCutter(), NO_SECONDS.rows
+        self.burst_lost, self.usual_lost_ms = [], 0.0
 
     def _follow_limits(self, limited: Limited, from_s: int, signals: Signals) -> None:
         """Count the seconds in which a limit of the board is in force, from `from_s` on, until the limitation is over.

@@ -18,40 +18,43 @@ from edgetop.analysis.slowdowns.signals import QUOTA, STALLS_MS, THROTTLED, Sign
 from edgetop.analysis.tracks import Floats
 from edgetop.session.seconds import NS
 
+SECOND_MS = 1000.0
 _LEAST = math.exp(SLOWER / NEPER)  # a smaller difference between mean and median makes no slowdown
 
 
-def felt_p50_ns(rows: npt.NDArray[np.void], signals: Signals) -> npt.NDArray[np.int64]:
-    """Return the latency of each second of `rows` in ns, with which it is compared with other seconds.
+def felt_p50_ns(rows: npt.NDArray[np.void], signals: Signals, usual_ms: float) -> npt.NDArray[np.int64]:
+    """Return the latency of each second of `rows` in ns, with which it is compared with the burst.
 
-    It is the median latency or, in seconds in which the process was stopped, the mean latency, as far as the stops
-    explain that the mean is above the median. `signals` gives the times of the stops.
+    It is the median latency or, in seconds in which the process was stopped for longer than in the burst, the mean
+    latency, as far as these stops explain that the mean is above the median. `signals` gives the times of the stops,
+    and `usual_ms` is for how many ms of a second the process was stopped in the burst.
     """
     p50_ns = rows["p50_ns"]
     mean_ns = rows["sum_ns"] / np.maximum(rows["count"], 1)
     above = (rows["count"] >= ENOUGH) & (mean_ns >= _LEAST * p50_ns)
     if not above.any():
         return np.asarray(p50_ns)
-    second = rows["t_ns"][above] // NS
-    begin_s, end_s = int(second[0]), int(second[-1]) + 1
-    lost_ms = _lost_ms(signals, begin_s, end_s)[second - begin_s]
-    most_ns = p50_ns[above] * (1000 / np.maximum(1000 - lost_ms, 1))  # at 1000 ms, the mean alone decides
+    runs_ms = np.maximum(SECOND_MS - lost_ms(rows[above], signals), 1)  # at 1 ms, the mean alone decides
+    ratio = np.maximum(max(SECOND_MS - usual_ms, 1) / runs_ms, 1)
     felt_ns = p50_ns.copy()
-    felt_ns[above] = np.minimum(mean_ns[above], most_ns)
+    felt_ns[above] = np.minimum(mean_ns[above], p50_ns[above] * ratio)
     return np.asarray(felt_ns)
 
 
-def _lost_ms(signals: Signals, begin_s: int, end_s: int) -> Floats:
-    """Return for how many ms of each second the process was stopped; 0 if for less than 30 ms.
+def lost_ms(rows: npt.NDArray[np.void], signals: Signals) -> Floats:
+    """Return for how many ms of each second of `rows` the process was stopped by its CPU quota or by others.
 
-    The result is infinite where it was stopped for an unknown time. The seconds are those from `begin_s` to `end_s`.
+    The result is 0 for less than 30 ms, and 1000 if the process was stopped for an unknown time.
     """
-    rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (QUOTA, THROTTLED)}
+    second = rows["t_ns"] // NS
+    begin_s, end_s = int(second[0]), int(second[-1]) + 1
+    places = {info.id: row for row, info in enumerate(signals.infos) if info.id in (QUOTA, THROTTLED)}
     unknown = np.full(end_s - begin_s, np.nan)
-    held, _ = signals.held(begin_s, end_s, list(rows.values()))
-    throttled, quota = (held[list(rows).index(name)] if name in rows else unknown for name in (THROTTLED, QUOTA))
-    by_quota = stalled_ms(throttled, quota)
+    held, _ = signals.held(begin_s, end_s, list(places.values()))
+    known = dict(zip(places, held, strict=True))
+    by_quota = stalled_ms(known.get(THROTTLED, unknown), known.get(QUOTA, unknown))
     by_quota = np.where(by_quota >= STALLS_MS, by_quota, 0.0)
     taken = read_taken(signals, begin_s, end_s)
-    waited = np.nan_to_num(taken.values[WAIT], nan=np.inf)
-    return np.asarray(by_quota + np.where(taken.is_contended, waited, 0.0))
+    waited = np.nan_to_num(taken.values[WAIT], nan=SECOND_MS)
+    lost = by_quota + np.where(taken.is_contended, waited, 0.0)
+    return np.asarray(np.minimum(lost, SECOND_MS)[second - begin_s])

@@ -39,10 +39,13 @@ def back_to_back(stop_ms: float, every_ms: float, latency_ms: float = 2.0) -> In
     return make_inferences(np.array(start_ns), np.array(latency_ns))
 
 
-def session(sensors: dict[str, float], stop_ms: float = 25.0, every_ms: float = 100.0, *end: Event) -> Batch:
+def session(
+    sensors: dict[str, float], stop_ms: float = 25.0, every_ms: float = 100.0, *end: Event, before: float = 0.0
+) -> Batch:
+    """The sensors have `before` of their value in the healthy minute, and all of it when the process is stopped."""
     inferences = back_to_back(stop_ms, every_ms)
     aggregator = SecondAggregator(None, is_paced=False)
-    values = {name: stretch((HEALTHY, 0.0), (STOPPED, value)) for name, value in sensors.items()}
+    values = {name: stretch((HEALTHY, before * value), (STOPPED, value)) for name, value in sensors.items()}
     if "load/engine" in values:
         values["load/engine"][:HEALTHY] = values["load/cpu"][:HEALTHY] = stretch((HEALTHY, 100.0))
     return Batch(
@@ -93,6 +96,10 @@ def test_outliers_without_a_stop_are_no_slowdown() -> None:
 
 def test_short_stops_do_not_explain_long_outliers() -> None:
     assert not slowdowns(folded([session({**BY_QUOTA, "rate/cpu-throttled": 40.0})]))
+
+
+def test_stops_as_in_the_burst_do_not_explain_outliers_that_come_later() -> None:
+    assert not slowdowns(folded([session(BY_QUOTA, before=1.0)]))
 
 
 def test_where_p50_itself_rises_it_decides() -> None:
