@@ -15,6 +15,7 @@ enum { CPP_CALLERS = 256, MODELS_READ = 64 };
 enum { CLONE_FUNCTOR = 2, DESTROY_FUNCTOR = 3 }; /* std::_Manager_operation */
 #define OPENVINO "libopenvino.so"
 #define NCNN "libncnn.so"
+#define LLAMA "libllama" /* node-llama-cpp has libllama.v0.5.0.so */
 
 struct String { /* std::string, and std::filesystem::path, which begins with one */
     const char *text;
@@ -39,7 +40,8 @@ struct Version {
 
 struct Caller {
     void *at, *real;
-    int is_python;
+    int is_python; /* the call is from OpenVINO's Python module */
+    int is_llama;  /* the function is llama.cpp's */
 };
 
 struct Wanted {
@@ -58,6 +60,18 @@ static int see_library(struct dl_phdr_info *info, size_t size, void *data) {
     return wanted->at != NULL;
 }
 
+/* Whether a function is llama.cpp's: its file is named so, or has other functions of llama.cpp. */
+static int is_llama(void *function) {
+    Dl_info info, other;
+    if (!function || !dladdr(function, &info) || !info.dli_fname)
+        return 0;
+    const char *base = strrchr(info.dli_fname, '/');
+    if (strstr(base ? base : info.dli_fname, "llama"))
+        return 1;
+    void *found = function_of(function, "llama_batch_init", NULL);
+    return found && dladdr(found, &other) && other.dli_fbase == info.dli_fbase;
+}
+
 /* The function behind a call, by where the call is. A library that nobody's scope has is found by its name. */
 static struct Caller behind(const char *symbol, const char *library, void *at, void *our) {
     static struct Caller known[CPP_CALLERS];
@@ -70,7 +84,7 @@ static struct Caller behind(const char *symbol, const char *library, void *at, v
         if (!one)
             break;
     }
-    struct Caller found = {at, real_function(symbol, at, our), 0};
+    struct Caller found = {at, real_function(symbol, at, our), 0, 0};
     Dl_info info;
     if (!found.real) {
         struct Wanted wanted = {library, NULL};
@@ -78,6 +92,7 @@ static struct Caller behind(const char *symbol, const char *library, void *at, v
         found.real = wanted.at ? function_of(wanted.at, symbol, our) : NULL;
     }
     found.is_python = dladdr(at, &info) && info.dli_fname && strstr(info.dli_fname, "_pyopenvino");
+    found.is_llama = !strcmp(library, LLAMA) && is_llama(found.real);
     if (!found.real)
         return found;
     pthread_mutex_lock(&lock);
@@ -85,6 +100,7 @@ static struct Caller behind(const char *symbol, const char *library, void *at, v
         if (!known[slot].at || known[slot].at == at) {
             known[slot].real = found.real;
             known[slot].is_python = found.is_python;
+            known[slot].is_llama = found.is_llama;
             __atomic_store_n(&known[slot].at, at, __ATOMIC_RELEASE);
             break;
         }
@@ -232,7 +248,7 @@ static __thread struct {
 
 static void end_raised(const char *runtime) {
     if (running.impl)
-        called(runtime, running.impl, running.start, edgetop_now(), 1, 0);
+        called(runtime, running.impl, running.start, edgetop_now(), 1, NULL);
     running.impl = NULL;
 }
 
@@ -251,7 +267,7 @@ void openvino_infer(void **request) {
     running.impl = impl;
     ((void (*)(void **))caller.real)(request);
     running.impl = NULL;
-    called(runtime, impl, running.start, edgetop_now(), 0, 0);
+    called(runtime, impl, running.start, edgetop_now(), 0, NULL);
 }
 
 __attribute__((destructor)) static void openvino_ends(void) {
@@ -263,7 +279,7 @@ static void openvino_completed(void *impl, int failed) {
     struct Session *session = session_at(impl);
     int64_t start = session ? __atomic_exchange_n(&session->started, 0, __ATOMIC_ACQ_REL) : 0;
     if (start)
-        called("openvino\t", impl, start, edgetop_now(), failed, 0);
+        called("openvino\t", impl, start, edgetop_now(), failed, NULL);
 }
 
 /* OpenVINO calls a request's callback when an asynchronous inference has ended, with a pointer to its exception. */
@@ -385,7 +401,7 @@ static __thread struct {
 
 static void end_extraction(void) {
     if (extraction.extractor && extraction.end)
-        called("ncnn\t", extraction.net, extraction.start, extraction.end, extraction.failed, 0);
+        called("ncnn\t", extraction.net, extraction.start, extraction.end, extraction.failed, NULL);
     extraction.extractor = NULL;
 }
 

@@ -1,6 +1,6 @@
-/* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, OpenVINO, ncnn, or the C API of
- * TensorFlow Lite or LiteRT where its library exports that; linked, loaded with dlopen(3), or by a plug-in that keeps it
- * to itself.
+/* LD_PRELOAD: times the inferences of a C or C++ program that uses ONNX Runtime, OpenVINO, ncnn, llama.cpp, or the C API
+ * of TensorFlow Lite or LiteRT where its library exports that; linked, loaded with dlopen(3), or by a plug-in that keeps
+ * it to itself.
  *
  * `OrtGetApiBase` is what every program of ONNX Runtime calls; the table of functions behind it has had the same order
  * since its first version (onnxruntime_c_api.h: "this struct is append-only"). The entries for running, loading and
@@ -12,7 +12,9 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
+#include <sys/syscall.h>
 #include "edgetop_probe.h"
 
 /* Places in struct OrtApi, onnxruntime_c_api.h, and the API version since which each is there. */
@@ -44,6 +46,7 @@ struct Session {
     void *address; /* NULL: never used; &sessions: released */
     uint16_t name;
     uint16_t is_request; /* of a session, whose name it has */
+    uint32_t size;       /* of the inputs of its last call, in elements; 0: not reported */
     int64_t started; /* begin of what has not ended yet; 0: nothing */
 };
 static struct Session sessions[SESSIONS];
@@ -97,6 +100,7 @@ static void session_stored(void *address, uint16_t name, int is_request) {
     if (place) {
         place->name = name;
         place->is_request = (uint16_t)is_request;
+        place->size = 0;
         place->started = 0;
         __atomic_store_n(&place->address, address, __ATOMIC_RELEASE);
     }
@@ -127,49 +131,64 @@ static uint16_t session_named(struct edgetop_ring *ring, const char *runtime, vo
 
 /* ---- Calls ---- */
 
-/* A mapped model is asked for only where a session is met the first time: the file has thousands of lines. */
-static void mapped_model(char *path, size_t size) {
+/* Find the only mapped file whose name has this ending. It is asked for only where a session is met the first time: the
+ * file has thousands of lines. */
+static void mapped_model(char *path, size_t size, const char *ending) {
     char line[LONGEST_PATH + 128], *found;
+    size_t length = strlen(ending);
     FILE *maps = fopen("/proc/self/maps", "re");
     path[0] = 0;
     while (maps && fgets(line, sizeof line, maps)) {
         line[strcspn(line, "\n")] = 0;
         found = strchr(line, '/');
-        if (!found || strlen(found) < 7 || strcmp(found + strlen(found) - 7, ".tflite") || !strcmp(found, path))
+        if (!found || strlen(found) < length || strcmp(found + strlen(found) - length, ending) || !strcmp(found, path))
             continue;
         if (path[0]) { /* several: it is not known which */
             path[0] = 0;
             break;
         }
-        snprintf(path, size, "%s", found);
+        snprintf(path, size, "%.*s", (int)size - 1, found);
     }
     if (maps)
         fclose(maps);
 }
 
-static void called(const char *runtime, void *address, int64_t start, int64_t end, int failed, int is_mapped) {
-    struct edgetop_ring *ring = edgetop_ring();
-    if (!ring)
-        return;
-    struct Session *session = session_at(address);
+/* Write a call of a session, with the size of its inputs where that has changed. `size` is in elements; 0: not known. */
+static void call_written(struct edgetop_ring *ring, struct Session *session, uint16_t name, int64_t start, int64_t end,
+                         int failed, uint32_t size) {
+    static struct edgetop_ring *sized; /* the ring that has the sizes of the sessions: a forked child has a new one */
     uint32_t flags = 0;
-    uint16_t name;
-    if (session) {
-        name = session->name;
-        if (!is_called[name] && !__atomic_exchange_n(&is_called[name], 1, __ATOMIC_RELAXED))
-            flags = EDGETOP_FIRST;
-    } else {
-        char path[LONGEST_PATH];
-        path[0] = 0;
-        if (is_mapped)
-            mapped_model(path, sizeof path);
-        name = session_named(ring, runtime, address, path);
-        is_called[name] = 1;
+    if (!is_called[name] && !__atomic_exchange_n(&is_called[name], 1, __ATOMIC_RELAXED))
         flags = EDGETOP_FIRST;
+    if (size && __atomic_exchange_n(&sized, ring, __ATOMIC_RELAXED) != ring)
+        for (int at = 0; at < SESSIONS; at++)
+            if (sessions[at].size)
+                sessions[at].size = 0;
+    if (size && session && size != session->size) {
+        flags |= session->size ? EDGETOP_RESHAPED : 0;
+        session->size = size;
+        edgetop_write(ring, start, end, name, EDGETOP_SIZE, 1, 0, size);
     }
     uint64_t number = edgetop_write(ring, start, end, name, EDGETOP_CALL, !failed, flags, 0);
     if (number % COST_EACH == COST_EACH - 1) /* what it costs this very program, at its own pace */
         edgetop_cost(ring, edgetop_now() - end);
+}
+
+/* Record a call. `ending` is how the name of a model's file ends that the runtime maps into memory, else NULL. */
+static void called(const char *runtime, void *address, int64_t start, int64_t end, int failed, const char *ending) {
+    struct edgetop_ring *ring = edgetop_ring();
+    if (!ring)
+        return;
+    struct Session *session = session_at(address);
+    uint16_t name = session ? session->name : 0;
+    if (!session) {
+        char path[LONGEST_PATH];
+        path[0] = 0;
+        if (ending)
+            mapped_model(path, sizeof path, ending);
+        name = session_named(ring, runtime, address, path);
+    }
+    call_written(ring, session, name, start, end, failed, 0);
 }
 
 /* ---- ONNX Runtime: for each runtime in the process the functions that were in its table ---- */
@@ -202,7 +221,7 @@ struct AsyncCall {
 static void async_done(void *user, void **outputs, size_t count, Status status) {
     struct AsyncCall call = *(struct AsyncCall *)user;
     free(user);
-    called(call.runtime->name, call.session, call.start, edgetop_now(), status != NULL, 0);
+    called(call.runtime->name, call.session, call.start, edgetop_now(), status != NULL, NULL);
     if (call.done)
         call.done(call.user, outputs, count, status);
 }
@@ -240,13 +259,13 @@ static Status started_async(struct Runtime *runtime, void *session, void *option
                           const char *const *out, size_t m, void **outputs) {                                          \
         int64_t start = edgetop_now();                                                                                 \
         Status status = runtimes[I].run(session, options, in, inputs, n, out, m, outputs);                             \
-        called(runtimes[I].name, session, start, edgetop_now(), status != NULL, 0);                                    \
+        called(runtimes[I].name, session, start, edgetop_now(), status != NULL, NULL);                                 \
         return status;                                                                                                 \
     }                                                                                                                  \
     static Status bound_##I(void *session, void *options, void *binding) {                                             \
         int64_t start = edgetop_now();                                                                                 \
         Status status = runtimes[I].bound(session, options, binding);                                                  \
-        called(runtimes[I].name, session, start, edgetop_now(), status != NULL, 0);                                    \
+        called(runtimes[I].name, session, start, edgetop_now(), status != NULL, NULL);                                 \
         return status;                                                                                                 \
     }                                                                                                                  \
     static Status async_##I(void *session, void *options, const char *const *in, void *const *inputs, size_t n,        \
@@ -412,6 +431,7 @@ static void patch_loaded(void) {
 }
 
 #include "cpp_preload.h"
+#include "llama_preload.h"
 
 /* ---- What a program calls ---- */
 
@@ -453,14 +473,14 @@ static void *linked(const char *name, void *caller, void *our) {
 static int invoked(Invoke real, void *interpreter) {
     int64_t start = edgetop_now();
     int status = real(interpreter);
-    called("tflite\t", interpreter, start, edgetop_now(), status, 1);
+    called("tflite\t", interpreter, start, edgetop_now(), status, ".tflite");
     return status;
 }
 
 static int compiled_ran(Compiled real, void *model, size_t signature, size_t n, void *inputs, size_t m, void *outputs) {
     int64_t start = edgetop_now();
     int status = real(model, signature, n, inputs, m, outputs);
-    called("litert\t", model, start, edgetop_now(), status, 1);
+    called("litert\t", model, start, edgetop_now(), status, ".tflite");
     return status;
 }
 
@@ -508,6 +528,19 @@ static void *ours_for(void *real, void **found, void *const *our) {
     return result;
 }
 
+#ifdef LLAMA_FUNCTIONS
+/* What a program finds that asks for a function of llama.cpp. */
+static void *llama_symbol(Dlsym real, void *handle, int number, void *caller) {
+    void *found = real(handle, llama_names[number]);
+    if (found && found == llama_own[number]) { /* it was asked for in all libraries, where ours is the first */
+        found = real_function(llama_names[number], caller, found);
+        if (!found) /* dlerror(3) says so */
+            return real(handle, "edgetop: no such function");
+    }
+    return found && number < LLAMA_COUNT && is_llama(found) ? ours_for(found, llama_found[number], llama_ours[number]) : found;
+}
+#endif
+
 /* How a program finds functions that loads libraries itself. All that is not a runtime's is left to the real one by a
  * jump and no call: dlsym(3) looks at who called it. */
 void *dlsym(void *handle, const char *name) {
@@ -526,6 +559,11 @@ void *dlsym(void *handle, const char *name) {
         found = real_function(name, __builtin_return_address(0), found);
         return found ? found : real(handle, "edgetop: no such function");
     }
+#ifdef LLAMA_FUNCTIONS
+    int number = llama_number(name);
+    if (number >= 0)
+        return llama_symbol(real, handle, number, __builtin_return_address(0));
+#endif
     int is_ort = !strcmp(name, "OrtGetApiBase"), is_compiled = !strcmp(name, "LiteRtRunCompiledModel");
     if (!is_ort && !is_compiled && strcmp(name, "TfLiteInterpreterInvoke"))
         return real(handle, name);

@@ -113,8 +113,8 @@ class Pairing:
         if last is None or not is_its or (last.hit.stack_pointer != begun_at and not last.watch.function.is_method):
             watches[0].others += 1
             return
-        if not open_:  # a nested call is a part of the outer one
-            function = last.watch.function
+        function = last.watch.function
+        if not open_ and function.is_inference(hit.result):  # a nested call is a part of the outer one
             ok = function.succeeded(hit.result)
             ended.append(Call(last.hit.at_ns, hit.at_ns, hit.pid, hit.tid, last.session, ok, function))
 

@@ -11,7 +11,7 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.unseen import PRELOAD_SEPARATORS
 
 PRELOAD_SOURCE = Path(layout.__file__).parent / "ort_preload.c"
-SOURCES = ("ort_preload.c", "cpp_preload.h", "edgetop_probe.h")
+SOURCES = ("ort_preload.c", "cpp_preload.h", "llama_preload.h", "edgetop_probe.h")
 COMPILERS = ("cc", "gcc", "clang")
 COMPILE_S = 60.0
 # Without RELRO, the loader needs no mprotect(2) for the library: a program whose loader cannot make one does not start.

@@ -15,10 +15,11 @@ from edgetop.taps.elf import Elf, ort_functions
 
 PYBIND, ORT = "onnxruntime_pybind11_state", "libonnxruntime.so"
 TFLITE = ("litert", "tensorflowlite", "tensorflow-lite", "tflite")
-# The innermost function that runs a TFLite model, then exported functions to use if that has no symbol.
 # llama.cpp: its own library, or the one that a package of Python has (llama-cpp-python, xllamacpp).
 LLAMA = ("libllama.", "xllamacpp.")  # node-llama-cpp has a version in between: libllama.v0.5.0.so
-DECODES = ("llama_decode",)  # include/llama.h: one batch, which is one token if a single request is generated
+# include/llama.h: one batch, which is one token if a single request is generated. llama_process is there since 2026.
+DECODES = ("llama_decode", "llama_encode", "llama_process")
+# The innermost function that runs a TFLite model, then exported functions to use if that has no symbol.
 INVOKES = ("_ZN6tflite8Subgraph6InvokeEv", "TfLiteInterpreterInvoke", "LiteRtRunCompiledModel")
 # OpenVINO's C API. The C++ functions below it raise exceptions, which cannot pass a return probe.
 OPENVINO, OPENVINO_C = "libopenvino.so", "libopenvino_c.so"
@@ -53,6 +54,14 @@ class Function:
     @property
     def is_method(self) -> bool:
         return self.returns_at is not None
+
+    def is_inference(self, result: int) -> bool:
+        """Whether a call that returned `result` was an inference at all.
+
+        `llama_decode` returns a number above 0 if it found no room in the cache and changed nothing, so that the
+        program may try a smaller batch, or if the program's own callback has ended it (include/llama.h).
+        """
+        return self.runtime != "llama.cpp" or not 0 < result & (2**32 - 1) < 2**31
 
     def succeeded(self, result: int) -> bool:
         """Whether a call of this function succeeded. `result` is what the function returned, as a number.
@@ -141,5 +150,7 @@ def functions(path: str, library: int) -> list[Function]:
         )
     if not found:
         raise ValueError(f"{name}: it has no known function that runs a model")
-    symbol = next(each for each in names if each in found)
-    return [Function(runtime_of(path), "", symbol, path, found[symbol])]
+    symbols = [each for each in names if each in found]
+    if names is not DECODES:  # the others call each other
+        symbols = symbols[:1]
+    return [Function(runtime_of(path), "", symbol, path, found[symbol]) for symbol in symbols]

@@ -14,8 +14,8 @@ from edgetop.probe import edgetop_probe
 from edgetop.taps.container_run import PROBE
 from edgetop.taps.runtimes import TFLITE, Mapping, mappings
 
-RUNTIME_LIBRARIES = ("onnxruntime", "litert", "tensorflow", "tflite", "openvino", "ncnn", "nvinfer", "rknn", "hailo")
-SEEN_LIBRARIES = ("onnxruntime", "openvino", "ncnn", *TFLITE)  # those whose calls edgetop can see
+SEEN_LIBRARIES = ("onnxruntime", "openvino", "ncnn", "llama", *TFLITE)  # those whose calls edgetop can see
+RUNTIME_LIBRARIES = (*SEEN_LIBRARIES, "tensorflow", "nvinfer", "rknn", "hailo")
 HOOK = Path(edgetop_probe.__file__).parent / "hook"  # folder that is added to PYTHONPATH
 PYINSTALLER = "/_MEI"  # part of the paths that a one-file program of PyInstaller unpacks
 MUSL = ("/ld-musl-", "-linux-musl/libc.so")  # loader and C library of musl, which are one file: on Alpine, on Debian

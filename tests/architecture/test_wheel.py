@@ -60,6 +60,7 @@ def test_the_probe_travels_in_both_formats(names):
 def test_the_docs_and_the_engine_child_travel(names):
     assert {
         "edgetop/probe/ort_preload.c",
+        "edgetop/probe/llama_preload.h",
         "edgetop/probe/edgetop_probe.h",
         "edgetop/probe/hook/sitecustomize.py",
     } <= names

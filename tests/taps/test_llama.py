@@ -30,17 +30,19 @@ while True:
 """
 
 
-def test_the_exported_function_is_found_in_the_library():
+def test_the_exported_functions_are_found_in_the_library():
     path = library_path()
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        (function,) = functions(path, descriptor)
+        found = functions(path, descriptor)
     finally:
         os.close(descriptor)
-    assert (function.runtime, function.name) == ("llama.cpp", "llama_decode")
-    assert function.offset > 0
-    assert function.succeeded(0)
-    assert not function.succeeded(2**32 - 1)
+    assert [(each.runtime, each.name) for each in found] == [
+        ("llama.cpp", name) for name in ("llama_decode", "llama_encode", "llama_process")
+    ]
+    assert len({each.offset for each in found}) == 3
+    assert found[0].succeeded(0)
+    assert not found[0].succeeded(2**32 - 1)
 
 
 @pytest.mark.parametrize("name", ["libllama.so", "libllama.so.0.0.1", "libllama.v0.5.0.so", "xllamacpp.abi3.so"])

@@ -9,6 +9,7 @@ from edgetop.taps.runtimes import Function
 TOP = 0x7FFF0000
 FUNCTION = Watch(Function("onnxruntime", "1.2", "Run", "/lib.so", 1))
 INVOKE = Watch(Function("litert", "", "Invoke", "/lite.so", 1))
+DECODE = Watch(Function("llama.cpp", "", "llama_decode", "/libllama.so", 1))
 METHOD = Watch(Function("onnxruntime", "1.2", "run", "/module.so", 2, returns_at=1), CallLayout(16, 8))
 
 
@@ -44,6 +45,11 @@ def test_a_status_says_whether_it_went_well():
     assert [call.ok for call in pairing(FUNCTION).calls(events)] == [False, True]
     events = [hit(1, 0), hit(2, 1, result=0x7F00_0000_0000), hit(3, 0), hit(4, 1, result=1)]
     assert [call.ok for call in pairing(INVOKE).calls(events)] == [True, False]  # the upper half means nothing
+
+
+def test_a_batch_for_which_there_was_no_room_is_no_inference():
+    events = [hit(1, 0), hit(2, 1, result=1), hit(3, 0), hit(4, 1, result=2**32 - 1), hit(5, 0), hit(6, 1)]
+    assert [(call.start_ns, call.ok) for call in pairing(DECODE).calls(events)] == [(3, False), (5, True)]
 
 
 def test_a_method_ends_where_what_called_it_returns():

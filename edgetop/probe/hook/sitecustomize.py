@@ -1,9 +1,9 @@
 """Time the inferences of a Python program that `edgetop watch` starts. Python imports this file at its start.
 
-It wraps the calls of ONNX Runtime, LiteRT, tflite-runtime, OpenVINO and ncnn when the program imports them, and runs
-the program's own `sitecustomize`. Its errors never reach the program. A program that imports no runtime has the same
-modules loaded as without edgetop. So this file imports only modules that the interpreter has loaded itself. The module
-that writes calls is loaded together with a runtime.
+It wraps the calls of ONNX Runtime, LiteRT, tflite-runtime, OpenVINO, ncnn and llama-cpp-python when the program imports
+them, and runs the program's own `sitecustomize`. Its errors never reach the program. A program that imports no runtime
+has the same modules loaded as without edgetop. So this file imports only modules that the interpreter has loaded
+itself. The module that writes calls is loaded together with a runtime.
 """
 
 import os
@@ -412,6 +412,7 @@ FILES = {
     "openvino._ov_api": "openvino_calls",
     "openvino.runtime.ie_api": "openvino_calls",
     "ncnn.ncnn": "ncnn_calls",
+    "llama_cpp.llama_cpp": "llama_calls",
 }
 
 

@@ -1,0 +1,171 @@
+"""Time the batches of a program that uses llama-cpp-python. The Python hook loads this file when that is imported.
+
+A call of `llama_decode` or `llama_encode` is an inference of its context, and the batch's tokens are the size of its
+input. The package calls llama.cpp through ctypes. If the library for C programs is in the process, ctypes finds that
+library's functions. The calls are then seen there, and nothing is wrapped here.
+"""
+
+import ctypes
+import os
+import time
+
+COST_EACH = 16  # measure the cost of one call in 16
+MODELS_KEPT = 16  # models whose paths are kept
+PRELOADED = "preload"  # part of the name of the library for C programs
+
+
+def wrap(module, make, like):
+    """Wrap the functions of `module`, which is `llama_cpp.llama_cpp`.
+
+    `make(describe, threads, feed)` returns the hook's wrapper for sessions. `like(real, timed)` gives a function the
+    name of another one.
+    """
+    if _is_seen(module):
+        return
+    timed = _Timed(module, make(_describe, _threads, (1, "batch")))
+    for name, how in (
+        ("llama_decode", timed.batch),
+        ("llama_encode", timed.batch),
+        ("llama_model_load_from_file", timed.load),
+        ("llama_load_model_from_file", timed.load),  # until 2025
+        ("llama_free", timed.free),
+    ):
+        real = getattr(module, name, None)
+        if real is not None:
+            setattr(module, name, like(real, how(real)))
+
+
+def _is_seen(module):
+    """Whether the function that ctypes has found for `llama_decode` is that of the library for C programs."""
+    address = ctypes.cast(module._lib.llama_decode, ctypes.c_void_p).value  # noqa: SLF001
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            fields = line.split(None, 5)
+            begin, _, end = fields[0].partition("-")
+            if int(begin, 16) <= address < int(end, 16):
+                return len(fields) > 5 and PRELOADED in os.path.basename(fields[5])
+    return False
+
+
+def _describe(known):
+    """Return a text that describes a context: runtime and path of the model, with TABs between."""
+    return f"llama.cpp\t\t\t{known.path}"
+
+
+def _threads(known, _options):
+    return known.threads
+
+
+class _Context:
+    """What is known of a llama.cpp context. The program only has its address."""
+
+    def __init__(self, path):
+        """Store the path of the model, "" if unknown."""
+        self.path, self.threads = path, -1  # `threads`: for a single token; -1 if unknown
+        self._edgetop = None  # notes of the hook
+
+
+class _Timed:
+    """The timed versions of llama.cpp's functions. Each method returns one; `real` is the function of llama.cpp."""
+
+    def __init__(self, module, wrapper):
+        self._module, self._wrapper, self._now = module, wrapper, time.monotonic_ns
+        self._get_model, self._n_threads = module.llama_get_model, getattr(module, "llama_n_threads", lambda _: -1)
+        self._models = {}  # (path, start and end of loading in ns) by the address of the model
+        self._contexts = {}  # by address
+        self._freed = {}  # notes about contexts that were freed, by the path of the model: a later one has their name
+        self._turn = 0
+
+    def load(self, real):
+        now = self._now
+
+        def timed(*args, **options):
+            start = now()
+            model = real(*args, **options)
+            end = now()
+            try:
+                path = (*args, *options.values())[0]
+                while len(self._models) >= MODELS_KEPT:
+                    del self._models[next(iter(self._models))]
+                self._models[_address(model)] = os.path.abspath(os.fsdecode(path)), start, end
+            except Exception:  # noqa: S110  nothing of this may reach the program
+                pass
+            return model
+
+        return timed
+
+    def free(self, real):
+        def timed(*args, **options):
+            try:
+                known = self._contexts.pop(_address(*args, *options.values()), None)
+                if known is not None:
+                    self._freed.setdefault(known.path, []).append(known)
+            except Exception:  # noqa: S110  nothing of this may reach the program
+                pass
+            return real(*args, **options)
+
+        return timed
+
+    def batch(self, real):
+        """Return a timed version of `real`.
+
+        It returns a number below 0 if it has failed. A number above 0 says that there was no room in the cache, so
+        that the program may try a smaller batch, or that the program's callback has ended the batch (include/llama.h):
+        this is no inference.
+        """
+        now, note = self._now, self._note
+
+        def timed(*args, **options):
+            start = now()
+            result = real(*args, **options)
+            end = now()
+            note((*args, *options.values()), start, end, result)
+            return result
+
+        return timed
+
+    def _note(self, values, start, end, result):
+        """Record a call that returned `result`. `values` are its arguments, and `start` and `end` its times in ns."""
+        try:
+            if result > 0:
+                return
+            context, batch = values
+            known = self._contexts.get(_address(context)) or self._known(context)
+            state = self._wrapper._state(known)  # noqa: SLF001
+            if state is None:
+                return
+            probe, size, flags = self._wrapper._probe, max(0, int(batch.n_tokens)), state.flags  # noqa: SLF001
+            state.flags = 0
+            if size != state.shapes:
+                if state.shapes is not None:
+                    flags |= probe.RESHAPED
+                state.shapes = size
+                state.ring.put(start, end, state.number, probe.SIZE, number=size)
+            state.ring.put(start, end, state.number, probe.CALL, 1 if result == 0 else 0, flags)
+            self._turn += 1
+            if self._turn % COST_EACH == 0:
+                self._wrapper.costs(self._now() - end)
+        except Exception:  # noqa: S110  nothing of this may reach the program
+            pass
+
+    def _known(self, context):
+        """Return the notes about a context that is met the first time, and report how long its model took to load."""
+        model = _address(self._get_model(context))
+        path, start, end = self._models.get(model, ("", 0, 0))
+        freed = self._freed.get(path)
+        known = freed.pop() if freed else _Context(path)
+        known.threads = int(self._n_threads(context))
+        self._contexts[_address(context)] = known
+        if freed is not None and known._edgetop is not None:  # noqa: SLF001
+            known._edgetop.flags, known._edgetop.shapes = self._wrapper._probe.FIRST, None  # noqa: SLF001
+        if start:
+            self._models[model] = path, 0, 0
+            state = self._wrapper._state(known)  # noqa: SLF001
+            if state is not None:
+                self._wrapper.loaded(state, start, end, known, {})
+        return known
+
+
+def _address(pointer):
+    """Return the address in a pointer of ctypes, which is a number or an object that has one."""
+    return getattr(pointer, "value", pointer)
