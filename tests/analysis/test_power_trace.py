@@ -74,7 +74,7 @@ def test_noise_is_not_aligned() -> None:
     assert cut(session, found).unknown == "not-aligned"
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", mostly_thorough(SESSIONS, "back to back", "with a drift"))
 def test_the_energy_of_an_inference_and_of_its_operators_is_found(name: str) -> None:
     session = replace(SESSIONS[name])
     found = cut(session, alignment_of(name))

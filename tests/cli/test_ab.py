@@ -18,7 +18,7 @@ from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.waiting import scaled
 
-QUIET = ("--threads", "1", "--headless", "--max-duration", "6s")  # on a busy machine too enough turns
+QUIET = ("--threads", "1", "--headless", "--max-duration", "8s")  # on a busy machine too enough turns
 
 
 @pytest.fixture
@@ -56,12 +56,12 @@ def test_two_models_are_compared_recorded_and_reported(models):
     assert "not compared: other inputs" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_one_model_with_two_settings_and_a_gate_that_fails(models):
     gates = ("--fail-if", "p50>-90%", "--fail-if", "p50<-95%")
     sides = ("--a", "--seed 1", "--b", "--seed 2")
-    long_enough = (*QUIET[:-1], "8s")  # for two turns at least on a busy machine
-    done = edgetop("ab", "small.onnx", *sides, *long_enough, *gates, "--json", "--no-record", home=models)
+    done = edgetop("ab", "small.onnx", *sides, *QUIET, *gates, "--json", "--no-record", home=models)
     assert done.returncode == 1
     assert done.stderr.count("gate failed") == 1
     assert "gate failed: p50>-90%: B to A is " in done.stderr

@@ -164,7 +164,8 @@ def test_the_markdown_begins_with_the_largest_operators(onnx, folder):
 def test_the_page_faults_of_an_operator_are_counted_in_it(folder):
     """An operator writes 48 MB of new memory, at a new place in each inference. Its neighbours reuse theirs."""
     (folder / "growing.onnx").write_bytes(onnx_models.onnx_growing())
-    asked = ("--threads", "1", "--no-arena", "--optimize", "0", "--runs", "3", "--no-roofline", "--json")
+    few = ("--threads", "1", "--warmup-runs", "3", "--runs", "3")
+    asked = (*few, "--no-arena", "--optimize", "0", "--no-roofline", "--json")
     done = edgetop("ops", "growing.onnx", *asked, home=folder)
     assert done.returncode == 0, done.stderr
     faults = {one["name"]: one["counters"]["page_faults"] for one in json.loads(done.stdout)["operators"]}

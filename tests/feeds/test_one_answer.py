@@ -15,6 +15,7 @@ from tests.support.recordings import record
 from tests.support.same_everywhere import recorded
 from tests.support.scripts import Script, leaking, measured_with_power, paced
 from tests.support.slow_sessions import sensor, session_of
+from tests.support.thorough import mostly_thorough
 
 # Throttled; with a deadline that is missed; in turns of A and B; of two models with a rail; contended and paced.
 GENERATED = {0: 25, 2: 29, 4: 21, 5: 31, 16: 29}  # by the seed: how many figures stand in two outputs at least
@@ -30,7 +31,7 @@ def test_a_figure_of_a_generated_session_is_the_same_in_each_output(seed: int, t
     assert _shared(found) >= GENERATED[seed]
 
 
-@pytest.mark.parametrize("script", [measured_with_power, leaking, paced])
+@pytest.mark.parametrize("script", mostly_thorough([measured_with_power, leaking, paced], leaking))
 def test_a_figure_of_power_memory_and_deadline_is_the_same_in_each_output(script: object, tmp_path: Path) -> None:
     of: Script = script().end()  # type: ignore[operator]
     folder = record(tmp_path / "one.edgetop", of.batches)

@@ -21,6 +21,7 @@ from edgetop.session.manifest import Watched, WatchedStream
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS, Seconds, concatenate
 from tests.support.sessions import MS, differences, make_inferences, make_manifest, seconds_of
+from tests.support.thorough import mostly_thorough
 
 
 def program(streams: int, seconds: int, rate: int = 20, seed: int = 1) -> Inferences:
@@ -113,7 +114,7 @@ def test_damaged_streams_raise_nothing_else(data: st.DataObject) -> None:
     assert not each or sum(each).tolist() == found.rows["count"].tolist()
 
 
-@pytest.fixture(scope="module", params=[2, 40])
+@pytest.fixture(scope="module", params=mostly_thorough([2, 40], 2))
 def long_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Seconds]:
     """An hour and a half of some models."""
     inferences, names = (

@@ -13,6 +13,7 @@ from edgetop.ui.panes.pane import Drawing
 from tests.support.broken_program import breaks
 from tests.support.screens import opened
 from tests.support.scripts import POWER_SENSORS, SENSORS, Script, manifest, powered
+from tests.support.thorough import mostly_thorough
 
 SIZE = (160, 60)
 FAILED = {
@@ -37,7 +38,8 @@ def session() -> Script:
     return Script(whole, powered).load().warm_up().begin().measure(20).profile().measure(10)
 
 
-@pytest.mark.parametrize("name", FOLDS)
+# What depends on each fold is tested without a screen (tests/analysis/test_faults.py).
+@pytest.mark.parametrize("name", mostly_thorough(FOLDS, *FAILED, "recording"))
 async def test_the_other_panes_go_on(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FOLDS, name, breaks(name, 2))
     async with opened(session(), SIZE) as screen:

@@ -22,6 +22,7 @@ from tests.support.recordings import record
 from tests.support.replays import Replay, replayed
 from tests.support.screens import keys_that_stay, opened
 from tests.support.scripts import SENSORS, Script, manifest, measured, sensor
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +136,7 @@ KEYS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("key", mostly_thorough(KEYS, "right", "h", "end", "n", "left_square_bracket"))
 async def test_a_key_goes_to_its_place_and_is_drawn_at_once(session: Path, key: str) -> None:
     async with replayed(eventful(), session, from_s=30) as screen:
         await screen.press("space", key)

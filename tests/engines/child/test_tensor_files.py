@@ -20,6 +20,7 @@ from edgetop.engines.child.tensor_values import TEXT, Tensor
 from edgetop.engines.engine_protocol import Ended, Failed, Loaded
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec
+from edgetop.engines.thread import OutputCapture, ThreadEngine
 from edgetop.recording.kept_outputs import outputs_file, read_outputs
 from tests.support.engine_runs import run_whole
 
@@ -86,7 +87,8 @@ def test_onnx_runtime_is_fed_a_small_type(tmp_path: Path, name: str, source: str
     kept = tmp_path / outputs_file("a")
     spec = EngineSpec(str(tmp_path / "m.onnx"), "onnx", warmup_runs=1, runs=3, inputs={"x": given_source},
                       keep_outputs=1, outputs_file=str(kept))  # fmt: skip
-    told = run_whole(ProcessEngine(spec))
+    with OutputCapture() as capture:  # in a thread, which runs the code of an engine's process without starting one
+        told = run_whole(ThreadEngine(spec, capture))
     assert told.one(Ended).reason == "runs", told.messages
     assert told.one(Loaded).inputs[0].dtype == kind.name
     outputs = read_outputs(tmp_path, "a")
