@@ -22,6 +22,13 @@ from edgetop.errors import (
 if TYPE_CHECKING:
     import click
 
+# Click's names of types, as in "'1-4' is not a valid integer range", and what to say instead.
+_TYPES = (
+    ("is not a valid integer range", "is not a whole number"),
+    ("is not a valid integer", "is not a whole number"),
+    ("is not a valid float range", "is not a number"),
+    ("is not a valid float", "is not a number"),
+)
 NEEDS_64_BITS = "needs a 64-bit system, such as the 64-bit image of Raspberry Pi OS: see edgetop/docs/boards.md"
 
 
@@ -47,6 +54,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         pass
     except OutputError as error:
         code = _complain(str(error), error.exit_code)
+    except KeyboardInterrupt:  # while Click is loaded, which takes a second on a small board
+        code = _complain("interrupted", EXIT_INTERRUPTED)
     sys.stderr.flush()
     sys.exit(code)
 
@@ -132,4 +141,6 @@ def _one_line(error: "click.ClickException") -> str:
         hint = f"did you mean {error.possibilities[0]}?" if error.possibilities else f"see {command} --help"
         return f"no such option: {error.option_name} ({hint})"
     message = " ".join(error.format_message().split()).rstrip(".")
+    for of_click, ours in _TYPES:
+        message = message.replace(of_click, ours)
     return message[:1].lower() + message[1:]

@@ -52,7 +52,7 @@ def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
     """
     match error.reason:
         case "no-ambient":
-            return "it declares no ambient temperature"
+            return "it declares no ambient temperature: record one with edgetop run --ambient 22C"
         case "no-enclosure":
             return "it declares no enclosure, and a forecast holds only for the same enclosure"
         case "too-far":

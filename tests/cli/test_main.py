@@ -78,3 +78,26 @@ def test_what_ctrl_c_cut_off_comes_before_the_message(monkeypatch):
         main(["sensors"])
     assert left.value.code == EXIT_INTERRUPTED
     assert terminal.getvalue() == b"half a frame edgetop: interrupted\n"
+
+
+INTERRUPTED_WHILE_LOADING = """
+import sys
+
+class Interrupting:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name == "click":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting)
+from edgetop.cli.main import main
+main(["sessions"])
+"""
+
+
+def test_an_interrupt_while_the_program_is_loaded_is_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], env=environment(tmp_path), capture_output=True, text=True,
+        timeout=scaled(60), check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, "edgetop: interrupted\n")

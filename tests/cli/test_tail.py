@@ -1,6 +1,7 @@
 """`edgetop tail` on a recording."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,13 @@ def test_an_even_session_has_none(home: Path) -> None:
     done = edgetop("tail", "even.edgetop", home=home)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no inference stands out" in done.stderr
+
+
+def test_a_session_whose_figures_are_lost_is_not_called_even(home: Path) -> None:
+    folder = Path(shutil.copytree(home / "paced.edgetop", home / "damaged.edgetop"))
+    for name in ("seconds", "inferences"):
+        (folder / f"{name}.parquet").write_bytes(b"PAR1")
+    done = edgetop("tail", "damaged.edgetop", home=home)
+    said, damage = done.stderr.splitlines()
+    assert (done.returncode, said) == (2, "nothing was measured, or it cannot be read")
+    assert "is damaged" in damage

@@ -23,6 +23,7 @@ from edgetop.cli.running.run_request import (
     ProgramSubject,
     RunRequest,
     Showing,
+    Subject,
     VariantsSubject,
     model_of,
 )
@@ -75,7 +76,7 @@ BEGINNING_PATIENCE_S = 60.0  # --detach returns after this time even if the mode
 PROGRAM_PATIENCE_NS = 3_000_000_000  # the same for a watched program, which may never run an inference
 BEGINNING_LOOK_S = 0.1
 LOADING_GRACE_S = 0.1  # wait before a screen opens, so that a quick failure to load is reported without one
-NO_SCREEN_ADVICE = "edgetop run --headless prints lines instead, and --detach leaves it running"
+NO_SCREEN_ADVICE = "edgetop {command} --headless prints lines instead, and --detach leaves it running"
 THROTTLE_SIGNS = frozenset({"temp", "freq", "cooling", "throttle", "power"})  # kinds of sensors that show throttling
 _M_ARENA_MAX, _M_TRIM_THRESHOLD = -8, -1  # malloc.h of glibc
 
@@ -120,6 +121,19 @@ def _has_screen(showing: Showing) -> bool:
     return not (showing.headless or showing.detach)
 
 
+def _command_of(subject: Subject) -> str:
+    """Return the name of the edgetop command that runs such a subject, such as `run`."""
+    match subject:
+        case ProgramSubject():
+            return "watch"
+        case VariantsSubject():
+            return "ab"
+        case DemoSubject():
+            return "demo"
+        case ModelSubject():
+            return "run"
+
+
 @frozen
 class _Setup:
     """The prepared parts of a session that has not begun."""
@@ -149,7 +163,9 @@ def _set_up(
     name = folder.stem if folder else model.path.stem
     session_parts.refuse_absent(request, folder)
     log_spec(request.board.power_log)
-    no_screen = why_no_screen(NO_SCREEN_ADVICE) if _has_screen(request.showing) else None
+    no_screen = (
+        why_no_screen(NO_SCREEN_ADVICE.format(command=_command_of(subject))) if _has_screen(request.showing) else None
+    )
     board_sensors = with_one_wire(keeping.ambient_sensor, board.discover(), board.root)
     refuse_unknown_ambient(keeping.ambient_sensor, board_sensors)
     cooldown = None if no_screen else cool_board(request, board, board_sensors)

@@ -20,10 +20,19 @@ Examples:
   edgetop replay soak-42
   edgetop replay soak-42.edgetop --from 1h30m --speed 100
 """
+
+
+class _Speed(text.FiniteRange):
+    """A click type for a speed such as `10`, or `10x` as the screen shows it."""
+
+    def convert(self, value: Value, param: click.Parameter | None, ctx: click.Context | None) -> Value:
+        return super().convert(value.removesuffix("x") if isinstance(value, str) else value, param, ctx)
+
+
 OPTIONS = (
     option(
-        "--speed", type=text.FiniteRange(0.1, 1000), default=1.0, show_default=True,
-        help="Playback speed; 2 is twice real time.",
+        "--speed", type=_Speed(0.1, 1000), default=1.0, show_default=True,
+        help="Playback speed; 2 or 2x is twice real time.",
     ),
     option(
         "--from", "from_ns", type=text.session_time, default="0s", metavar="TIME",
