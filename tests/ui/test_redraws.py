@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.analysis.findings import StillWarming
+from edgetop.ui import screen_frame
 from edgetop.ui.redraws import Rhythm
+from edgetop.ui.text import BLANK
 from tests.support.replays import replayed
 from tests.support.screens import NEVER_S, Opened, opened
 from tests.support.scripts import hot, measured
@@ -92,15 +95,13 @@ async def test_a_click_and_a_new_size_draw_everything_at_once() -> None:
 
 async def test_an_event_is_drawn_at_once() -> None:
     async with opened(measured(60), SIZE) as screen:
-        await fire(screen)
-        screen.feed.put(screen.script.tell("mark", source="user", message="the lid is shut").batches[-1])
-        screen.monitor._beat()
-        await fire(screen)
-        assert "the lid is shut" in screen.text
-        screen.feed.put(screen.script.tell("mark", source="user", message="the lid is open").batches[-1])
-        screen.monitor._beat()
-        await screen.settle()
-        assert "the lid is open" in screen.text
+        for message in ("the lid is shut", "the lid is open"):
+            await screen.tick()
+            screen.monitor.refresh_s = TWO_CALLS_S
+            screen.feed.put(screen.script.tell("mark", source="user", message=message).batches[-1])
+            screen.monitor._beat()
+            await screen.settle()
+            assert message in screen.text
 
 
 async def test_another_verdict_is_drawn_at_once() -> None:
@@ -154,14 +155,28 @@ async def test_a_frozen_screen_counts_how_far_it_is_behind() -> None:
         assert screen.rows == rows
 
 
-async def test_a_warning_that_is_held_does_not_flicker_between_two_drawings() -> None:
+async def test_a_warning_that_is_held_stays_between_two_drawings() -> None:
+    held = (StillWarming("temp/cpu", 2.0),)
     async with opened(measured(60), SIZE) as screen:
-        await fire(screen)
-        screen.monitor._held.with_held = lambda *_, **__: ()  # type: ignore[method-assign]
+        screen.monitor._held.with_held = lambda *_, **__: held  # type: ignore[method-assign]
         screen.monitor.draw()
-        screen.monitor.live.show_notices(())
         await fire(screen)
-        assert screen.monitor.live.notices == ()
+        assert screen.monitor._drawn_folds != screen.monitor.analysis.folds
+        assert screen.monitor.live.notices == held
+
+
+async def test_the_lines_below_the_first_are_made_with_everything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[float] = []
+    monkeypatch.setattr(screen_frame, "vitals_line", lambda view, _: made.append(view.progress.now_ns) or BLANK)
+    async with opened(measured(60), SIZE) as screen:
+        await screen.tick()
+        made.clear()
+        await fire(screen)
+        assert made == []
+        await fire(screen)
+        assert made == [screen.script.now_ns]
 
 
 async def test_a_replay_moves_its_time_bar_at_each_call_and_seeks_at_once(tmp_path: Path) -> None:
