@@ -55,3 +55,9 @@ def test_impossible_numbers_do_not_count(number: int | None, inputs: int | None)
     for _ in range(50):
         found.add(SlowInference(10, input=number, inputs=inputs))
     assert not any(found.is_slow(one) for one in range(3))
+
+
+@pytest.mark.parametrize(("reports", "others", "is_slow"), [(6, 0, True), (8, 1, False)])
+def test_a_slow_array_is_one_chance_in_a_thousand(reports: int, others: int, is_slow: bool) -> None:
+    """Of four arrays: six of six reports have 0.00098, and eight of nine have 0.00106."""
+    assert counted([0] * reports + [1] * others, 4).is_slow(0) is is_slow

@@ -243,3 +243,10 @@ def test_a_long_run_with_one_input_says_so(source: str) -> None:
 @pytest.mark.parametrize("source", ["random:16", "pictures/", "a=random, b=samples.npz"])
 def test_several_inputs_are_no_doubt(source: str) -> None:
     assert "one-input" not in notices_of(300, load=Load(input=source))
+
+
+@pytest.mark.parametrize(("arrays", "is_told"), [(1, True), (2, False)])
+def test_a_recorded_number_of_arrays_decides(arrays: int, is_told: bool) -> None:
+    """A file is one array, and a folder may have a single file."""
+    for source in ("photo.npy", "pictures/", "sr=16000"):
+        assert ("one-input" in notices_of(300, load=Load(input=source, arrays=arrays))) is is_told

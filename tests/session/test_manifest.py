@@ -119,7 +119,7 @@ KEYS = {
     "board": "model soc kernel os cpu cores memory_bytes power_mode governor simulated",
     "model": "path sha256 size_bytes format inputs precision signature",
     "engine": "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack settings",
-    "load": "mode rate_hz deadline_ns streams batch input images delay_ns duty_on_ns duty_off_ns seed",
+    "load": "mode rate_hz deadline_ns streams batch input images delay_ns duty_on_ns duty_off_ns seed arrays",
     "methodology": (
         "warmup_runs measure_runs cooldown_s idle_baseline_s ambient_c enclosure"
         " start_temperatures background"
@@ -171,6 +171,9 @@ def test_what_a_file_leaves_out_is_not_known() -> None:
 
 def test_the_input_is_told_with_the_options_of_pictures() -> None:
     assert Load(input="a.npy").fed == "a.npy"
+    assert Load(input="a.npy", seed=7).fed == "a.npy"
+    assert Load(input="random:16", seed=0).fed == "random:16"
+    assert Load(input="random, sr=16000", seed=7).fed == "random, sr=16000, seed 7"
     images = ImageInput((320, 240), "nhwc", (1.0, 2.5, 3.0), (0.5,))
     assert Load(input="crops", images=images).fed == "crops, size 320x240, layout nhwc, mean 1,2.5,3, scale 0.5"
 
@@ -182,7 +185,7 @@ def test_what_nobody_said_is_none() -> None:
     assert none["board"] == KEYS["board"].split()[:-1]
     assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions", "xnnpack"]
     of_duty = ["duty_on_ns", "duty_off_ns"]
-    assert none["load"] == ["rate_hz", "deadline_ns", "batch", "images", "delay_ns", *of_duty, "seed"]
+    assert none["load"] == ["rate_hz", "deadline_ns", "batch", "images", "delay_ns", *of_duty, "seed", "arrays"]
     assert none["model"] == ["sha256", "size_bytes", "format", "precision", "signature"]
     assert none["constraints"] == KEYS["constraints"].split()
     assert set(none["methodology"]) == set(KEYS["methodology"].split()) - {
