@@ -17,7 +17,7 @@ import fcntl
 import mmap
 import os
 import struct
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 # perf_event_attr up to `clockid`, which every kernel since 4.1 takes: type, size, config, sample_period, sample_type,
 # read_format, flags, wakeup_events, bp_type, config1, config2, branch_sample_type, sample_regs_user,
@@ -33,6 +33,8 @@ COUNT = struct.Struct("<QQQ")  # what a read returns: value, time enabled, time 
 HEAD = struct.Struct("<IHH")  # the beginning of a record: type, misc, size
 SAMPLE = struct.Struct("<QQ")  # time in ns, the kernel's number of the event
 SAMPLED = 9  # PERF_RECORD_SAMPLE
+THROTTLED = 5  # PERF_RECORD_THROTTLE: the kernel stops an event that is noted too often (perf_event_max_sample_rate)
+THROTTLE = struct.Struct("<QQQ")  # time in ns, the kernel's number of the event, of the stream
 HEAD_AT, TAIL_AT = 1024, 1032  # places in the first page of a ring
 _NUMBERS = {"x86_64": 298, "aarch64": 241, "riscv64": 241}  # of the system call
 TASKS = "/proc/self/task"
@@ -126,9 +128,11 @@ class EventSamples:
     def _taken(self) -> Notes:
         """Return the notes that the kernel has made of each event that it counted and noted all the time.
 
-        Of other events, fewer are noted from now on, in case that a ring was too small.
+        Of other events, fewer are noted from now on, in case that a ring was too small, that interrupts came too late,
+        or that the kernel stopped an event for a while, because it was noted too often.
         """
         counted = self._counted()
+        throttled: Set[Optional[str]] = set()
         notes: Dict[str, List[int]] = {name: [] for name in counted}
         for ring in self._rings:
             for kind, body in records(ring):
@@ -136,27 +140,35 @@ class EventSamples:
                     at_ns, event = SAMPLE.unpack_from(body)
                     if self._names.get(event) in notes:
                         notes[self._names[event]].append(at_ns)
+                elif kind == THROTTLED and len(body) >= THROTTLE.size:
+                    throttled.add(self._names.get(THROTTLE.unpack_from(body)[1]))
         whole: Notes = {}
-        for name, count in counted.items():
-            every, rest = self._every[name], len(self._fds)  # each descriptor has a rest of less than one note
-            if count is not None and len(notes[name]) >= count // every - rest:
+        for name, found in counted.items():
+            if found is None:
+                continue
+            (count, least), every = found, self._every[name]
+            if name not in throttled and len(notes[name]) >= least:
                 whole[name] = sorted(notes[name]), every
-            elif count is not None:
+            else:
                 self._every[name] = min(max(every * SPARSER, count // ENOUGH), SPARSEST)
         return whole
 
-    def _counted(self) -> Dict[str, Optional[int]]:
-        """Return how often each event occurred, or None if a PMU has too few counters to count it all the time.
+    def _counted(self) -> Dict[str, Optional[Tuple[int, int]]]:
+        """Return how often each event occurred, and the least number of notes that it must have.
 
-        On cores of several kinds, the times of all PMUs add up to the time that a thread ran.
+        An event has None instead, if a PMU has too few counters to count it all the time. On cores of several kinds,
+        the times of all PMUs add up to the time that a thread ran.
         """
         sums: Dict[str, List[int]] = {}
+        least: Dict[str, int] = {}
         for fd, name in self._fds.items():
             read = COUNT.unpack(os.read(fd, COUNT.size))
             sums[name] = [old + new for old, new in zip(sums.get(name, [0, 0, 0]), read)]
+            # The last note of a thread may be due when the counting ends.
+            least[name] = least.get(name, 0) + max(read[0] // self._every[name] - 1, 0)
         pmus = {name: len([one for one in self._wanted if one[0] == name]) for name in sums}
         return {
-            name: count if running * pmus[name] >= COUNTED * enabled else None
+            name: (count, least[name]) if running * pmus[name] >= COUNTED * enabled else None
             for name, (count, enabled, running) in sums.items()
         }
 
