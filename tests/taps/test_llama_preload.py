@@ -171,6 +171,25 @@ def test_a_plug_in_that_keeps_its_library_to_itself(run, tmp_path):
     assert counts(rows) == {("/m/one.gguf", True): 10, ("/m/two.gguf", True): 20}
 
 
+def test_a_call_of_the_library_that_fails_changes_nothing(library, tmp_path):
+    """Calls of the C library for memory, files, limits."""
+    program = built_program(tmp_path / "built")
+    failing, count = tmp_path / "failing.so", tmp_path / "count"
+    subprocess.run(["gcc", "-w", "-shared", "-fPIC", "-o", failing, PROGRAMS / "failing_calls.c", "-ldl"], check=True)
+
+    def run(at, **more):
+        watched = {"LD_PRELOAD": f"{preloaded(library)} {failing}", "EDGETOP_TAP": str(tmp_path), "FAIL_AT": at}
+        words = [str(program), "/m/first.gguf", "/m/other.gguf"]
+        done = subprocess.run(words, env={**os.environ, **watched, **more}, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert run("0", FAIL_COUNT=str(count)) == (7, b"0 1 2 -1 1\n", b"")
+    total = int(count.read_text())
+    assert total >= 5
+    names = [f"{number}{more}" for number in range(1, total + 1) for more in ("", "+")]
+    assert [name for name in names if run(name)[:2] != (7, b"0 1 2 -1 1\n")] == []
+
+
 def test_another_function_of_that_name_is_left_alone(run, tmp_path):
     program = built_program(tmp_path / "built", "-DFOREIGN", name="libother.so.1")
     alone, watched, rows = run(program)

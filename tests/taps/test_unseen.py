@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.taps.unseen import HOOK, why_unseen
+from edgetop.taps.unseen import HOOK, has_runtime, why_unseen
 from tests.support.waiting import wait_until
 
 LIBRARY = Path("/cache/ort_preload-1.so")
@@ -83,6 +83,16 @@ def test_a_program_of_musl_is_named_by_its_loader(started, tmp_path, place):
     maps = f"import mmap; f = open({str(library)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)"
     told = why(started(sys.executable, "-c", f"{maps}; {WAITS}", **hooked()), LIBRARY)
     assert "it uses musl, for which the preload library is not built" in told
+
+
+@pytest.mark.parametrize("name", ["libllama.so.0", "xllamacpp.abi3.so"])
+def test_a_language_model_without_calls_is_named(started, tmp_path, name):
+    library = tmp_path / name
+    library.write_bytes(b"x" * 8192)
+    maps = f"import mmap; f = open({str(library)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)"
+    pid = started(sys.executable, "-c", f"{maps}; {WAITS}", **hooked())
+    assert why(pid, has_reported=True) == f"{name} is loaded, no call yet"
+    assert has_runtime(pid)
 
 
 def test_a_runtime_that_is_loaded_is_named_also_in_what_it_started(started, tmp_path):
