@@ -34,6 +34,10 @@ class Options(TypedDict):
 class Description(TypedDict, total=False):
     version: str  # of the runtime
     providers: Sequence[str]  # what really runs the model; ["CPU"] if it is left out
+    # Providers that count as requested, if the engine reads a request in its own way: [] for a name such as AUTO, which
+    # may choose any device. If it is left out, they are the names in `options["providers"]`.
+    asked: Sequence[str]
+    compile_ns: int  # time to compile the model, if that is a step of its own
     settings: Mapping[str, object]  # what else changes speed or results, such as {"precision": "bf16"}
 
 

@@ -17,7 +17,7 @@ from edgetop.analysis.timeline import Axis, Points, Timeline
 from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.ceilings import Ceilings
-from edgetop.session.engine_events import ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
+from edgetop.session.engine_events import FallbackReasons, ProfileBurst, ProfileBursts, ProfilerChosen, RooflineMeasured
 from edgetop.session.events import Event
 from edgetop.session.median import median
 from edgetop.session.operators import (
@@ -72,6 +72,7 @@ class OperatorsView:
     is_enough: bool = False  # Whether these rounds suffice to base advice on them.
     is_disturbed: bool = False  # Whether every instrumented inference so far was disturbed by other processes.
     left_out_runs: int = 0  # Number of instrumented inferences left out because other processes disturbed them.
+    fallback: FallbackReasons | None = None  # None if all ran as requested, or if the reasons are unknown.
 
 
 @frozen
@@ -129,6 +130,7 @@ class Operators:
         self._unmatched: dict[int, ProfileBurst] = {}  # Events whose round has not come yet.
         self._way = self._reason = ""
         self.timed_by = ""
+        self.fallback: FallbackReasons | None = None  # None if all ran as requested, or if the reasons are unknown.
         self.ceilings: Ceilings | None = None  # Ceilings of this board with this runtime; None if not measured.
         self._every_ns = self._busy_ns = self._bursts = 0
         self._last_ns: int | None = None  # When the last round began.
@@ -171,6 +173,8 @@ class Operators:
             case ProfilerChosen(way, reason, every_ns):
                 self._way, self._reason, self._every_ns = way, reason, every_ns
                 self.timed_by = way or self.timed_by
+            case FallbackReasons() as reasons:
+                self.fallback = reasons
             case RooflineMeasured() as roofline:
                 self.ceilings = roofline.ceilings
             case ProfileBurst() as burst:
@@ -244,6 +248,7 @@ class Operators:
             is_enough=recent.is_enough,
             is_disturbed=recent.is_disturbed,
             left_out_runs=self.left_out_runs,
+            fallback=self.fallback,
         )
 
     @property

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from edgetop.analysis.operator_shares import OperatorView
+from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.manifest import EngineInfo
 from edgetop.session.operators import OUTSIDE_TYPE, hosts
 
@@ -21,6 +22,14 @@ class WhyNot(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackReason:
+    """Why operators fell back, in the runtime's own words. The field names are keys of the report's JSON document."""
+
+    text: str
+    operators: int | None  # Number of operators that it names; None if it names none.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderShare:
     """What one provider did. The field names are keys of the report's JSON document."""
 
@@ -31,30 +40,35 @@ class ProviderShare:
     fell_back: bool  # Whether it ran operators that were requested of another provider.
     op_types: Mapping[str, int] | None  # Types of operators that fell back to it; None if none did.
     why: str | None  # A value of WhyNot; None if it did what was requested.
+    # Why it was left out, or why operators fell back to it. Empty if the runtime gives no reason; None if nothing needs
+    # one, or if the runtime was not asked.
+    reasons: tuple[FallbackReason, ...] | None = None
 
 
-def provider_shares(engine: EngineInfo, views: Sequence[OperatorView]) -> tuple[ProviderShare, ...] | None:
+def provider_shares(
+    engine: EngineInfo, views: Sequence[OperatorView], fallback: FallbackReasons | None = None
+) -> tuple[ProviderShare, ...] | None:
     """Return what each provider was asked for and did, requested ones first. None if no provider is known.
 
-    `views` are the operators over all profiling rounds; empty if they were not profiled. Names of providers are
+    `views` are the operators over all profiling rounds; empty if they were not profiled. `fallback` has the runtime's
+    reasons why operators fell back; None if the runtime was not asked. Names of providers are
     compared without regard to case. If the user requested one delegate, all operators that did not fall back to the CPU
     are counted as operators of this delegate.
     """
-    fallback = hosts(engine.preferred) if engine.asked else frozenset()
+    fell_to = hosts(engine.preferred) if engine.asked else frozenset()
     delegates = [name for name in engine.asked if "/" in name]
     owner = delegates[0] if len(delegates) == 1 else None
     ran: dict[str, list[OperatorView]] = {}
     for view in views:
-        ran.setdefault((view.provider if owner is None or view.provider in fallback else owner).upper(), []).append(
-            view
-        )
+        ran.setdefault((view.provider if owner is None or view.provider in fell_to else owner).upper(), []).append(view)
     written = {name.upper(): name for name in (*(view.provider for view in views), *engine.asked, *engine.providers)}
     names = dict.fromkeys(name.upper() for name in (*engine.asked, *engine.providers, *sorted(ran)))
     asked, have = ({name.upper() for name in each} for each in (engine.asked, engine.providers))
     found = []
     for key in names:
         own = ran.get(key, [])
-        fell_back = key not in asked and key in fallback and bool(own)
+        fell_back = key not in asked and key in fell_to and bool(own)
+        why = _why(own, is_asked=key in asked, is_there=key in have, fell_back=fell_back, is_profiled=bool(views))
         found.append(
             ProviderShare(
                 name=written[key],
@@ -63,9 +77,8 @@ def provider_shares(engine: EngineInfo, views: Sequence[OperatorView]) -> tuple[
                 share=round(sum(view.share for view in own), 6) if views else None,
                 fell_back=fell_back,
                 op_types=dict(Counter(view.op_type for view in own).most_common(MOST_TYPES)) if fell_back else None,
-                why=_why(
-                    own, is_asked=key in asked, is_there=key in have, fell_back=fell_back, is_profiled=bool(views)
-                ),
+                why=why,
+                reasons=None if fallback is None else _reasons(why, fallback),
             )
         )
     return tuple(found) or None
@@ -87,6 +100,15 @@ def _why(
     if not is_there:
         return WhyNot.LEFT_OUT.value
     return WhyNot.NO_OPERATORS.value if is_profiled else None
+
+
+def _reasons(why: str | None, fallback: FallbackReasons) -> tuple[FallbackReason, ...] | None:
+    """Return the reasons in `fallback` that explain `why`, a value of WhyNot. None if there is nothing to explain."""
+    if why is None:
+        return None
+    if why == WhyNot.LEFT_OUT.value:
+        return (FallbackReason(text=fallback.left_out, operators=None),) if fallback.left_out else ()
+    return tuple(FallbackReason(text=text, operators=count) for text, count in fallback.counts())
 
 
 def fallback_share(shares: Sequence[ProviderShare] | None) -> float | None:

@@ -226,6 +226,7 @@ class Warmup:
 @frozen
 class Phases:
     init_ms: float | None
+    compile_ms: float | None  # A part of `init_ms`; None if the runtime does not compile, or does not report it.
     first_ms: float | None
     warmup: Warmup
 
@@ -233,7 +234,8 @@ class Phases:
 def phases(analysis: Folds, manifest: Manifest) -> Phases:
     (runs, total_ns), engine = analysis.progress.warmup, manifest.engine
     warmup = Warmup(runs, rounded_ms(total_ns / runs) if runs and total_ns else None)
-    return Phases(rounded_ms(engine.init_ns), rounded_ms(engine.first_ns), warmup)
+    init_ms, compile_ms, first_ms = map(rounded_ms, (engine.init_ns, engine.compile_ns, engine.first_ns))
+    return Phases(init_ms, compile_ms, first_ms, warmup)
 
 
 @frozen

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from edgetop.analysis.miss_risk import MissRisk
-from edgetop.analysis.provider_shares import fallback_share
+from edgetop.analysis.provider_shares import FallbackReason, fallback_share
 from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.frozen import frozen
 
@@ -95,6 +95,7 @@ class GateResult:
     is_response: bool = False  # Whether the value is a response time, which includes the time in the queue.
     is_settled: bool = True  # Whether there are enough inferences for the value.
     count: int | None = None  # Number of inferences, if they are too few.
+    reasons: tuple[FallbackReason, ...] = ()  # Of a failed gate on the fallback: the runtime's reasons.
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
@@ -314,7 +315,12 @@ def judge_gate(gate: Gate, report: Report) -> GateResult:
         gate, value, ok=not exceeded, fails_for_sure=exceeded and is_settled,
         is_response=gate.metric.is_latency and "." not in gate.name and report.latency.response is not None,
         is_settled=is_settled, count=None if is_settled else _count(gate, report),
+        reasons=_fallback_reasons(report) if exceeded and gate.name == "fallback" else (),
     )  # fmt: skip
+
+
+def _fallback_reasons(report: Report) -> tuple[FallbackReason, ...]:
+    return tuple(reason for one in report.providers or () for reason in one.reasons or ())
 
 
 def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | InputSizes | None":

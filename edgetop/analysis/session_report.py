@@ -239,7 +239,9 @@ class Report:
     partitions: int | None = _part(lambda of: partition_count(of.analysis, of.manifest))
     # What was requested of each provider, and what it ran; None if no provider is known.
     providers: tuple[ProviderShare, ...] | None = _part(
-        lambda of: provider_shares(of.manifest.engine, of.analysis.operators.session.views())
+        lambda of: provider_shares(
+            of.manifest.engine, of.analysis.operators.session.views(), of.analysis.operators.fallback
+        )
     )
     profile: Profile | None = _part(lambda of: profile(of.analysis))
     roofline: Ceilings | None = _part(lambda of: of.analysis.operators.ceilings)
@@ -268,7 +270,7 @@ _NOTHING_KNOWN: Mapping[str, object] = {
     "streams": (),
     "latency": LatencyFigures(count=None, errors=None),
     "tail": TailView(),
-    "phases": Phases(None, None, Warmup(None, None)),
+    "phases": Phases(None, None, None, Warmup(None, None)),
     "throttles": NO_THROTTLES,
     "alerts": AlertsView((), 0),
     "temperature": {},

@@ -98,7 +98,9 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
         yield Verdict(State.FAILING, "critical", (_raised(seen),))
     yield from _throttling(seen)
     if dropped := next((one.first for one in seen.events.lasting if one.first.kind == "provider-dropped"), None):
-        yield Verdict(State.PROVIDER_DROPPED, "critical", (Told(dropped.message),))
+        why = seen.fallback.left_out if seen.fallback else ""
+        reasons = (Told(dropped.message), Told(why)) if why else (Told(dropped.message),)
+        yield Verdict(State.PROVIDER_DROPPED, "critical", reasons)
     yield from _broken_promises(seen)
     deadline = seen.deadline
     is_its_own = deadline and deadline.cause and deadline.cause.name == TOO_SLOW  # even without a slowdown

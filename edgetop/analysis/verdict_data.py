@@ -65,6 +65,7 @@ class Evidence:
             (begin for begin, end in folds.backlog.spans[-1:] if end is None), None
         )  # its beginning
         self.recording_trouble = folds.recording.trouble  # why nothing is recorded just now; "": it is
+        self.fallback = folds.operators.fallback  # why providers were left out; None: all are there, or it is not known
         self.power_limit = power_limit(folds.tracks, folds.manifest)
         self.rss, self.stages = folds.tracks.one(RESIDENT), folds.memory_stages.views()
         totals = folds.totals()

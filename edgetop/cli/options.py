@@ -5,6 +5,7 @@ write the value.
 """
 
 import contextlib
+import itertools
 import math
 import os
 import re
@@ -244,14 +245,23 @@ def named_source(text: str) -> tuple[str, str]:
     return name, source
 
 
+CHOOSING = ("AUTO", "HETERO", "MULTI", "BATCH")  # OpenVINO's devices that are made of others, as in HETERO:GPU,CPU
+
+
 def with_options(text: str) -> tuple[str, dict[str, str]]:
     """Return `(name, options)` of a provider, or `(path, options)` of a delegate.
 
     >>> with_options("CUDA:device_id=1"), with_options("CPU")
     (('CUDA', {'device_id': '1'}), ('CPU', {}))
+    >>> with_options("HETERO:GPU,CPU,PERFORMANCE_HINT=LATENCY")
+    ('HETERO:GPU,CPU', {'PERFORMANCE_HINT': 'LATENCY'})
     """
     name, colon, options = text.partition(":")
-    pairs = [pair.partition("=") for pair in options.split(",")] if colon else []
+    pieces = options.split(",") if colon else []
+    if name.upper() in CHOOSING:
+        devices = list(itertools.takewhile(lambda piece: piece and "=" not in piece, pieces))
+        name, pieces = ":".join(filter(None, (name, ",".join(devices)))), pieces[len(devices) :]
+    pairs = [piece.partition("=") for piece in pieces]
     if not name or not all(key and equals for key, equals, _ in pairs):
         raise BadParameter(f"{text!r}: write NAME or NAME:key=value,key=value")
     return name, {key: value for key, _, value in pairs}

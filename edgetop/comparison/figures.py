@@ -289,6 +289,7 @@ def setting_facts(samples: Sequence[Sample]) -> tuple[Fact, ...]:
 
 FIGURES = (
     _time("init_ms", "load", "phases.init_ms"),
+    _time("compile_ms", "compile", "phases.compile_ms"),
     _time("first_ms", "first inference", "phases.first_ms"),
     _latency("mean", "mean"),
     _latency("p50", "p50", 0.50, is_lead=True),

@@ -31,9 +31,12 @@ from edgetop.engines.engine_protocol import (
     Started,
 )
 from edgetop.formatting import quantity
+from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.manifest import built
 from edgetop.session.operators import EventCounts, Operator, counts_of
 from edgetop.session.records import INFERENCE, NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, join
+
+MAX_REASONS, MAX_REASON = 8, 240  # reasons of a fallback that are kept, and the characters of each
 
 
 def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
@@ -96,6 +99,16 @@ def _operators(rows: list[Any]) -> tuple[Operator, ...]:
     )
 
 
+def _fallback(told: dict[str, Any] | None) -> FallbackReasons | None:
+    """Return the runtime's reasons why operators fell back, with every text shortened to one line."""
+    if told is None:
+        return None
+    reasons = [(one_line(text, MAX_REASON), int(count)) for text, count in told["reasons"].items()]
+    return FallbackReasons(
+        one_line(told["left_out"], MAX_REASON) if told["left_out"] else "", dict(reasons[:MAX_REASONS])
+    )
+
+
 _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     message_frames.HELLO: lambda m: Started(m["pid"], m["python"]),
     message_frames.LOADED: lambda m: built(Loaded, m, "what was loaded"),
@@ -107,7 +120,9 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     message_frames.ENDED: lambda m: Ended(m["reason"], m["t_ns"]),
     message_frames.LOST: lambda m: RecordsLost(m["count"]),
     message_frames.MEMORY: lambda m: built(StageMemory, _timed(m), "memory"),
-    message_frames.PROFILER: lambda m: ProfilerChosen(m["way"], m["reason"], _operators(m.get("operators", []))),
+    message_frames.PROFILER: lambda m: ProfilerChosen(
+        m["way"], m["reason"], _operators(m.get("operators", [])), _fallback(m.get("fallback"))
+    ),
     message_frames.BURST_BEGINS: lambda m: BurstBegan(m["t_ns"]),
     message_frames.BURST: _burst,
     message_frames.REACHED: lambda m: Reached(m["t_ns"]),

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from typing import Protocol
 
 from edgetop.frozen import frozen
+from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.events import Body, Severity
 from edgetop.session.manifest import TensorInfo
 from edgetop.session.operators import EventCounts, Operator, ThreadUse
@@ -37,6 +38,10 @@ class Loaded:
     signature: str = ""  # key of the signature of a TFLite model that runs; "" if it has none
     signatures: tuple[str, ...] = ()  # all signatures of the model
     was_chosen: bool = False  # whether the signature was requested
+    # Providers that count as requested, if the runtime reads the request in its own way: OpenVINO's AUTO may choose any
+    # device, which is (). None if they are those that the user named.
+    asked: tuple[str, ...] | None = None
+    compile_ns: int | None = None  # time to compile the model, a part of `init_ns`; None if unknown
     left: str = ""  # a sentence that an accelerator does not run the whole model; "" if that is unknown before it runs
     whole: bool = False  # whether accelerators are known to run the whole model, even before it runs
     context: int | None = None  # size of a server's context in tokens; None if unknown, or if the engine was told it
@@ -136,6 +141,7 @@ class ProfilerChosen:
     way: str  # in words; "" if operators are not timed
     reason: str  # why they are not timed, or not in a better way
     operators: tuple[Operator, ...] = ()  # of the run that tried the profiler: for their providers, not their times
+    fallback: FallbackReasons | None = None  # None if all operators ran as requested, or if the reasons are unknown
 
 
 @frozen

@@ -19,6 +19,7 @@ from edgetop.engines.engine_protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.formatting import percent, quantity
+from edgetop.runner.loaded_engine import fallback_words
 from edgetop.session.operators import CPU, Operator, hosts
 
 OPTION = "--require-full-delegation"
@@ -57,9 +58,12 @@ class FullyDelegated:
                 return Failed("input", f"{OPTION}: {self._dropped}where operators run is unknown: {reason}")
             case ProfilerChosen() | BurstTaken() if message.operators:
                 self._is_proven = True
+                fallback = message.fallback if isinstance(message, ProfilerChosen) else None
                 found = [operator for operator in message.operators if operator.provider in self._hosts]
                 if found:
-                    return Failed("input", f"{OPTION}: {self._dropped}{_sentence(found, message.operators)}", ADVICE)
+                    why = f"; {fallback_words(fallback)}" if fallback else ""
+                    text = f"{OPTION}: {self._dropped}{_sentence(found, message.operators)}{why}"
+                    return Failed("input", text, ADVICE)
             case PhaseBegan("measure") | Ended("runs" | "duration") if not self._is_proven and self._hosts:
                 return Failed("input", f"{OPTION}: {self._dropped}where operators run was not shown", ADVICE)
         return None

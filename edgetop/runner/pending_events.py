@@ -10,7 +10,8 @@ from edgetop.session.events import Body, Event, Severity
 _STANDING = frozenset({
     "alert-rule", "assumed-shape", "assumed-signature",
     "calls-unseen", "data-dependent", "demo-model", "engine-loaded", "engine-memory",
-    "engine-started", "foreign-times", "model-misnamed", "no-sensors", "non-finite-outputs", "partly-accelerated",
+    "engine-started", "fallback-reasons", "foreign-times", "model-misnamed", "no-sensors", "non-finite-outputs",
+    "partly-accelerated",
     "profiler", "provider-dropped", "roofline", "sensor-missing", "stream", "streams-full",
 })  # fmt: skip
 

@@ -4,7 +4,7 @@ The state turns the engine's messages into events and fields of the manifest. It
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -34,6 +34,7 @@ from edgetop.engines.engine_protocol import (
 from edgetop.engines.spec import EngineSpec
 from edgetop.formatting import milliseconds
 from edgetop.runner.inference_counts import InferenceCounts
+from edgetop.runner.loaded_engine import fallback_words, loaded_variant, loading_warnings
 from edgetop.runner.measured_ceilings import Kind, kind_of
 from edgetop.runner.pending_events import PendingEvents
 from edgetop.runner.surroundings import Surroundings
@@ -330,7 +331,7 @@ class SessionState:
         if self._spec.inputs and (words := input_words(self._spec.inputs, [one.name for one in loaded.inputs])):
             self._amend(load=replace(self.manifest.load, input=words))
         self._amend(load=replace(self.manifest.load, arrays=loaded.input_steps))
-        both = _loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
+        both = loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
         if generation := self.manifest.generation:
             context = generation.context or loaded.context
@@ -352,7 +353,7 @@ class SessionState:
         if isinstance(message, StageMemory) or ab is None:
             return
         variants = list(ab.variants)
-        variants[said.side] = _loaded_variant(variants[said.side], message)
+        variants[said.side] = loaded_variant(variants[said.side], message)
         self._amend(ab=replace(ab, variants=tuple(variants)))
         for kind, severity, sentence in loading_warnings(message) if said.side else ():
             self.add_event(kinds.Remark(kind), severity, "engine", f"B: {sentence}")
@@ -387,6 +388,8 @@ class SessionState:
         why = f" ({message.reason})" if message.reason else ""
         body = noted.ProfilerChosen(message.way, message.reason, self._spec.profile_every_ns)
         self.add_event(body, "info", "engine", f"{text}{why}")
+        if message.fallback is not None:
+            self.add_event(message.fallback, "info", "engine", fallback_words(message.fallback))
 
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
@@ -476,25 +479,3 @@ class SessionState:
             stream_runs=self._counts.stream_runs,
         )
         self._amend(state="finished", end_reason=reason, duration_ns=self.now_ns(), methodology=methodology)
-
-
-def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
-    """Yield `(kind, severity, message)` of an event for each thing that was assumed or left out at loading."""
-    yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
-    if loaded.other_signatures:
-        others = ", ".join(loaded.other_signatures)
-        text = f"the model has several signatures: {loaded.signature or 'its first graph'} runs, and not {others}"
-        yield "assumed-signature", "warning", text
-    if loaded.dropped:
-        yield "provider-dropped", "critical", loaded.dropped
-    if loaded.left:
-        yield "partly-accelerated", "warning", loaded.left
-
-
-def _loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
-    engine = replace(
-        variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
-        init_ns=loaded.init_ns, settings=loaded.settings,
-    )  # fmt: skip
-    model = replace(variant.model, inputs=loaded.inputs, signature=loaded.signature or None)
-    return replace(variant, engine=engine, model=model)

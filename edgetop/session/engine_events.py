@@ -1,11 +1,14 @@
 """Events of the engine: its start and end, its memory, its profiled batches, and its turns."""
 
+from collections.abc import Mapping
+
 from edgetop.frozen import frozen
 from edgetop.session.ceilings import Ceilings, ceilings_of
-from edgetop.session.event_fields import optional, part
+from edgetop.session.event_fields import all_other_keys, optional, part
 from edgetop.session.events import Body
 from edgetop.session.operators import ThreadUse
 from edgetop.session.turns import Plan
+from edgetop.session.typed_json import JsonValue
 
 
 @frozen
@@ -126,6 +129,21 @@ class ProfilerChosen(Body):
     way: str = ""
     reason: str = ""
     every_ns: int = 0
+
+
+@frozen
+class FallbackReasons(Body):
+    """Why operators do not run on the requested provider, in the runtime's own words."""
+
+    kind = "fallback-reasons"
+    left_out: str = ""  # why a requested provider is not in the session; "" if all are, or if that is unknown
+    reasons: Mapping[str, JsonValue] = all_other_keys()  # number of operators by reason; 0 if it names no operator
+
+    def counts(self) -> tuple[tuple[str, int | None], ...]:
+        """Return (reason, number of operators) of each reason. The number is None if the reason names no operator."""
+        return tuple(
+            (text, count if isinstance(count, int) and count > 0 else None) for text, count in self.reasons.items()
+        )
 
 
 @frozen

@@ -15,6 +15,7 @@ from edgetop.session.engine_events import (
     EngineFailed,
     EngineMemory,
     EngineStarted,
+    FallbackReasons,
     GarbageCollected,
     LoadBegan,
     OutputsKept,
@@ -402,7 +403,8 @@ class AlertBegan(Body):
 _CLASSES: tuple[type[Body], ...] = (
     Remark, PhaseBegan, SessionOver, Rotated, Cut, ClockStepped, GateSet, GateFailed, AlertRuleSet, HookDone,
     AnalysisFailed, EngineStarted, EngineFailed, EngineDied, EngineMemory, RecordsLost, StreamSeen, DataDependent,
-    OutputsKept, SlowInference, GarbageCollected, ProfilerChosen, RooflineMeasured, ProfileBurst, ProfileBursts,
+    OutputsKept, SlowInference, GarbageCollected, ProfilerChosen, FallbackReasons, RooflineMeasured, ProfileBurst,
+    ProfileBursts,
     TurnsBegan, LoadBegan, TurnsSettled, QuadDone,
     SensorMissing, SensorSlow, Competing, MemoryTaken, ThreadsUsed, ClockSource, SettingChanged, LimitReached,
     OomKilled,

@@ -92,6 +92,7 @@ class EngineInfo:
     asked: tuple[str, ...] = ()  # requested providers, accelerators or paths of delegates, first choice first
     xnnpack: bool | None = None  # whether XNNPACK was requested or switched off; None if neither
     settings: Mapping[str, str] = field(default_factory=dict)  # what else changes speed or results: precision ...
+    compile_ns: int | None = None  # time to compile the model, a part of `init_ns`; None if unknown
 
     @property
     def preferred(self) -> tuple[str, ...]:

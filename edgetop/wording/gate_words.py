@@ -9,6 +9,7 @@ from edgetop.analysis.session_gates import TOKEN_METRICS, GateResult, NoSuchStre
 from edgetop.session.typed_json import Document
 from edgetop.wording.energy_words import unknown_words
 from edgetop.wording.fault_words import fault_words
+from edgetop.wording.operator_words import reason_words
 from edgetop.wording.risk_words import refusal_words
 from edgetop.wording.slowdown_words import sizes_words
 
@@ -64,7 +65,8 @@ def _value(result: GateResult, value: float | bool) -> str:
     unit = f" {result.gate.unit}" if result.gate.unit else ""
     noun = "values" if "." in result.gate.name else "inferences"
     few = "" if result.is_settled else f", of {result.count} {noun}: not settled"
-    return f"{what}{_plain(value)}{unit}{few}"
+    why = "".join(f"; {words}" for words in reason_words(result.reasons))
+    return f"{what}{_plain(value)}{unit}{few}{why}"
 
 
 def _plain(value: float) -> str:

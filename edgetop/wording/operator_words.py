@@ -6,7 +6,7 @@ from edgetop import formatting
 from edgetop.analysis.operator_bounds import ABOVE_CEILING, TOO_SHORT, applicable
 from edgetop.analysis.operator_energy import LEAST_READINGS, NotTold, OperatorEnergies
 from edgetop.analysis.operator_shares import OperatorView
-from edgetop.analysis.provider_shares import ProviderShare, WhyNot, provider_shares
+from edgetop.analysis.provider_shares import FallbackReason, ProviderShare, WhyNot, provider_shares
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.formatting import UNKNOWN, clean, percent, shortened
 from edgetop.session.ceilings import DTYPE, INTEGERS, Ceilings
@@ -174,5 +174,21 @@ def provider_words(one: ProviderShare) -> str:
     if one.operators is None or one.share is None:
         return f"{one.name}: what ran on it is unknown, because operators were not profiled"
     types = ", ".join(f"{name} {count}" for name, count in (one.op_types or {}).items())
-    lacking = f", which the requested provider lacks: {types}" if one.fell_back else ""
+    # The runtime may have a better reason than that the provider lacks them.
+    what = "which fell back" if one.reasons else "which the requested provider lacks"
+    lacking = f", {what}: {types}" if one.fell_back else ""
     return f"{one.name}: {formatting.quantity(one.operators, 'operator')}, {percent(one.share)} of the time{lacking}"
+
+
+def reason_words(reasons: Sequence[FallbackReason] | None) -> list[str]:
+    """Return the runtime's reasons why operators fell back, each with the number of operators that it names.
+
+    >>> reason_words([FallbackReason(text="CUDA kernel not found for Op type: Pad", operators=2)])
+    ['CUDA kernel not found for Op type: Pad (2 operators)']
+    """
+    return [fallback_text(one.text, one.operators) for one in reasons or ()]
+
+
+def fallback_text(reason: str, operators: int | None) -> str:
+    """Return the runtime's reason why operators fell back. `operators` is how many it names; None if it names none."""
+    return f"{reason} ({formatting.quantity(operators, 'operator')})" if operators else reason

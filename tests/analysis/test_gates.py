@@ -9,7 +9,7 @@ from edgetop.analysis import streams
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.miss_risk import MissRisk
-from edgetop.analysis.provider_shares import ProviderShare
+from edgetop.analysis.provider_shares import FallbackReason, ProviderShare
 from edgetop.analysis.recent_events import OutputFigures
 from edgetop.analysis.refused_rule import Flaw, RefusedRuleError
 from edgetop.analysis.report_generation import ContextFigures, GenerationFigures, TokenTimes
@@ -60,6 +60,7 @@ def report_of(count: int = 1_000, *, load: Load | None = None, throttled: float 
 REPORT = report_of()
 # Steps of 1 ms up, one of 2 ms over the failed one, and one of 19 ms down.
 JITTER_MS = 1.982086
+NO_KERNEL = FallbackReason(text="no kernel for Shape", operators=1)
 # What only longer sessions tell.
 FULL = replace(
     REPORT,
@@ -71,7 +72,7 @@ FULL = replace(
     providers=(
         ProviderShare(name="CUDA", asked=True, operators=7, share=0.875, fell_back=False, op_types=None, why=None),
         ProviderShare(name="CPU", asked=False, operators=1, share=0.125, fell_back=True, op_types={"Shape": 1},
-                      why="others-lacked"),
+                      why="others-lacked", reasons=(NO_KERNEL,)),
     ),
     outputs=OutputFigures(elements=40, non_finite=5, non_finite_share=0.125),
     memory=replace(REPORT.memory, growth_mib_per_h=2.5, leak=True),
@@ -84,6 +85,11 @@ FULL = replace(
         prefill_energy=None, decode_energy=None, seen_by="engine", context=ContextFigures(size=512, used_max=110),
     ),
 )  # fmt: skip
+
+
+def test_a_failed_gate_on_the_fallback_has_the_runtimes_reasons() -> None:
+    failed, passed = (judge_gate(parse_gate(text), FULL) for text in ("fallback>0%", "fallback>13%"))
+    assert (failed.reasons, passed.reasons) == ((NO_KERNEL,), ())
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,9 @@ import pytest
 
 from edgetop.analysis.operator_shares import OperatorView
 from edgetop.analysis.provider_shares import fallback_share, provider_shares
+from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.manifest import EngineInfo
-from edgetop.wording.operator_words import provider_words
+from edgetop.wording.operator_words import provider_words, reason_words
 
 
 def views(*operators: tuple[str, str, float]) -> list[OperatorView]:
@@ -69,3 +70,15 @@ def test_words_say_why() -> None:
     assert "it has none of these operators" in words(("CUDA",), ("CUDA", "CPU"), SHAPE)[0]
     assert "not profiled" in words(("CUDA",), ("CUDA", "CPU"))[1]
     assert not provider_shares(EngineInfo(), ())
+
+
+def test_the_runtimes_reasons_stand_where_something_fell_back() -> None:
+    why = FallbackReasons("no libcuda.so", {"not found: Shape": 2, "whole": 0})
+    engine = EngineInfo(providers=("CUDA", "CPU"), asked=("CUDA",))
+    cuda, cpu = provider_shares(engine, views(CONV, SHAPE), why) or ()
+    assert (cuda.reasons, reason_words(cpu.reasons)) == (None, ["not found: Shape (2 operators)", "whole"])
+    assert provider_words(cpu) == "CPU: 1 operator, 25.0 % of the time, which fell back: Shape 1"
+    left_out = EngineInfo(providers=("CPU",), asked=("CUDA",))
+    assert reason_words((provider_shares(left_out, views(SHAPE), why) or ())[0].reasons) == ["no libcuda.so"]
+    assert (provider_shares(left_out, views(SHAPE), FallbackReasons()) or ())[0].reasons == ()
+    assert (provider_shares(left_out, views(SHAPE)) or ())[0].reasons is None

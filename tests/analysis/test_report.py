@@ -77,7 +77,7 @@ def test_the_keys_are_those_of_the_contract_however_few_the_data(count: int) -> 
         "max_ms", "jitter_ms", "throughput_hz", "items_per_s", "response", "deadline", "settled", "ci95",
         "streams",
     }  # fmt: skip
-    assert set(document["phases"]) == {"init_ms", "first_ms", "warmup"}
+    assert set(document["phases"]) == {"init_ms", "compile_ms", "first_ms", "warmup"}
     assert set(document["memory"]) == {
         "rss_peak_mib", "rss_end_mib", "growth_mib_per_h", "growth_ci95_mib_per_h", "leak", "left_mib",
         "hours_to_limit", "accelerator_peak_mib", "stages",
@@ -149,7 +149,12 @@ def test_the_start_is_told_phase_by_phase() -> None:
     manifest = make_manifest(engine=EngineInfo(init_ns=1_500_000_000, first_ns=25 * MS, partitions=3))
     ended = ended_event(NS, warmup_runs=50, warmup_ns=600 * MS)
     document = document_of(Batch(events=(ended,)), manifest=manifest)
-    assert document["phases"] == {"init_ms": 1500.0, "first_ms": 25.0, "warmup": {"runs": 50, "mean_ms": 12.0}}
+    assert document["phases"] == {
+        "init_ms": 1500.0,
+        "compile_ms": None,
+        "first_ms": 25.0,
+        "warmup": {"runs": 50, "mean_ms": 12.0},
+    }
     assert document["partitions"] == 3
 
 

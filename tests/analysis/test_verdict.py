@@ -187,6 +187,9 @@ def test_a_stall_that_ends_is_forgotten() -> None:
 def test_a_dropped_provider_is_told_while_measuring() -> None:
     verdict = verdict_of(Batch(events=(DROPPED,)), phase("measure"))
     assert verdict == Verdict(State.PROVIDER_DROPPED, "critical", (Told(DROPPED.message),))
+    why = read_event(1, "fallback-reasons", "info", "engine", "", {"left_out": "no libcuda.so", "no kernel for Pad": 2})
+    verdict = verdict_of(Batch(events=(DROPPED, why)), phase("measure"))
+    assert verdict.reasons == (Told(DROPPED.message), Told("no libcuda.so"))
 
 
 def test_inferences_that_raise_are_failing() -> None:

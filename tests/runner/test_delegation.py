@@ -16,6 +16,7 @@ from edgetop.engines.engine_protocol import (
 )
 from edgetop.engines.spec import EngineSpec
 from edgetop.runner.delegation import FullyDelegated
+from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.operators import Operator
 from tests.runner.test_session_state import LOADED
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
@@ -44,6 +45,12 @@ def test_operators_on_the_cpu_are_named_with_their_share() -> None:
     (failed,) = failures(ASKED, ("CUDA", "CPU"), ON_GPU, ON_CPU)
     assert failed.is_input_error
     assert "1 of 2 operators, 10.0 % of the time, ran on the CPU: Where b" in failed.message
+
+
+def test_the_runtimes_reason_is_told() -> None:
+    chosen = ProfilerChosen("runs", "", (ON_GPU, ON_CPU), FallbackReasons("", {"no kernel for Where": 1}))
+    (text,) = failed(ASKED, ("CUDA", "CPU"), chosen)
+    assert text.endswith("Where b; not on the requested provider: no kernel for Where (1 operator)")
 
 
 def test_a_model_that_is_delegated_whole_runs() -> None:

@@ -5,8 +5,11 @@ import pytest
 from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.faults import Fault
 from edgetop.analysis.miss_risk import MissRisk
+from edgetop.analysis.provider_shares import FallbackReason
 from edgetop.analysis.session_gates import METRICS, GateResult, NoSuchStream, parse_gate
 from edgetop.wording.gate_words import ABSENT, gate_words
+
+REASONS = (FallbackReason(text="no kernel for Pad", operators=2), FallbackReason(text="whole", operators=None))
 
 
 def result(text: str, value: float | bool | None, **more: object) -> GateResult:
@@ -21,6 +24,7 @@ def result(text: str, value: float | bool | None, **more: object) -> GateResult:
         (result("p99>1ms", 2.0, is_settled=False, count=95), "p99>1ms: 2 ms, of 95 inferences: not settled"),
         (result("p99>1ms", 2.0, stream="det.onnx"), "p99>1ms: det.onnx: 2 ms"),
         (result("misses>5%", 5.263), "misses>5%: 5.263 %"),
+        (result("fallback>0%", 2.5, reasons=REASONS), "fallback>0%: 2.5 %; no kernel for Pad (2 operators); whole"),
         (result("errors", 24431.0), "errors: 24431"),
         (result("errors", 0.0), "errors: not at all"),
         (result("throttled", True), "throttled: it was"),

@@ -24,7 +24,8 @@ def board_lines(report: Report) -> Iterator[str]:
     warmup = f"warm-up {formatting.quantity(phases.warmup.runs, 'run')} of {ms_or_unknown(phases.warmup.mean_ms)} ms"
     if not is_program:
         load, first = ms_or_unknown(phases.init_ms), ms_or_unknown(phases.first_ms)
-        yield f"start      load {load} ms, first inference {first} ms, {warmup}"
+        part = "" if phases.compile_ms is None else f" ({ms_or_unknown(phases.compile_ms)} ms to compile)"
+        yield f"start      load {load} ms{part}, first inference {first} ms, {warmup}"
     yield from heat_lines(report)
     view = report.forecast
     if forecast := ", ".join(filter(None, (outlook(view), left(view)))):

@@ -44,6 +44,7 @@ from edgetop.wording.operator_words import (
     energy_unknown_words,
     not_measurable_words,
     provider_words,
+    reason_words,
 )
 from edgetop.wording.risk_words import risk_words
 from edgetop.wording.slowdown_words import sizes_words, streams_words
@@ -145,7 +146,9 @@ def _head(report: Report) -> Iterator[str]:
     if engine.settings:
         yield f"  set      {clean(', '.join(f'{name}={value}' for name, value in engine.settings.items()))}"
     if report.providers and (engine.asked or len(report.providers) > 1):
-        yield from (f"  provider {clean(provider_words(one))}" for one in report.providers)
+        for one in report.providers:
+            yield f"  provider {clean(provider_words(one))}"
+            yield from (f"           {clean(words)}" for words in reason_words(one.reasons))
     place = ", ".join(clean(str(x)) for x in (board.model, board.cpu, board.os) if x)
     yield f"  board    {place or UNKNOWN}{'  SIMULATED' if board.simulated else ''}"
     yield from _lost(report)

@@ -23,6 +23,7 @@ from edgetop.formatting import UNKNOWN, clean, cut_middle, interval_text, rounde
 from edgetop.models.executed import Origin
 from edgetop.models.graph import OMITTED, Graph
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
+from edgetop.runner.loaded_engine import fallback_words
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.session.typed_json import Document
 from edgetop.wording.arena_words import arena_words
@@ -119,6 +120,9 @@ def operator_document(model: str, found: OperatorProfile) -> Document:
         "crossing_ms": None if found.crossing_ns is None else round(found.crossing_ns / 1e6, 6),
         "threads": to_json(found.threads),
         "fell_back": [row.position for row in fell_back(found.views, found.preferred)],
+        "fallback_reasons": None
+        if found.chosen.fallback is None
+        else [{"text": text, "operators": count} for text, count in found.chosen.fallback.counts()],
         "precision": found.precision,
         "caches": [asdict(one) for one in found.caches],
         "ceilings": None if found.ceilings is None else found.ceilings.to_json(),
@@ -399,6 +403,8 @@ def _places(found: OperatorProfile) -> Iterator[str]:
     for view in fell_back(found.views, found.preferred):
         share = formatting.percent(view.share) + ("" if view.settled else " ?")
         yield f"  fell back  {clean(view.op_type)} {clean(view.name)}, {share} of the time"
+    if found.chosen.fallback is not None:
+        yield f"  why        {clean(fallback_words(found.chosen.fallback))}"
 
 
 def _shapes(found: OperatorProfile) -> Iterator[str]:

@@ -29,8 +29,8 @@ from edgetop.models.executed import Origin, main_dtype, origins
 from edgetop.models.inspection import Inspection, inspected, read_model
 from edgetop.runner import measured_ceilings
 from edgetop.runner.delegation import FullyDelegated
+from edgetop.runner.loaded_engine import loading_warnings
 from edgetop.runner.profiling import PROFILE_EVERY_NS, Profiled, Profiling
-from edgetop.runner.session_state import loading_warnings
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.core_pmus import core_pmus, line_bytes
 from edgetop.sensors.root import Root

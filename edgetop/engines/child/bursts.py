@@ -193,12 +193,30 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
         except Exception as error:  # ProfilingError, or any error of an unexpected build of a runtime
             reasons.append(one_line(error))
             continue
-        outlet.send(
-            message_frames.PROFILER, {"way": profiler.way, "reason": "; ".join(reasons), "operators": operators}
-        )
+        told = {"way": profiler.way, "reason": "; ".join(reasons), "operators": operators}
+        outlet.send(message_frames.PROFILER, dict(told, **_fallback(adapter, operators, outlet, control)))
         return Bursts(profiler, outlet, control, every_ns, takes_ns, samples=samples)
-    outlet.send(message_frames.PROFILER, {"way": "", "reason": "; ".join(reasons), "operators": []})
+    told = {"way": "", "reason": "; ".join(reasons), "operators": []}
+    outlet.send(message_frames.PROFILER, dict(told, **_fallback(adapter, [], outlet, control)))
     return None
+
+
+def _fallback(adapter: Any, operators: List[Any], outlet: Any, control: Any) -> Dict[str, Any]:
+    """Return {"fallback": why operators do not run on the requested providers}, in the runtime's own words.
+
+    The result is {} if they do, if the runtime does not say why, or if that cannot be found out. `operators` are those
+    of a profiled inference; empty if none was profiled.
+    """
+    if not hasattr(adapter, "explain_fallback"):
+        return {}
+    try:
+        ran_on = {operator[2] for operator in operators}
+        found = adapter.explain_fallback(ran_on, lambda: control.stop_requested)
+    except Exception as error:  # ProfilingError, or any error of an unexpected build of a runtime
+        text = "why operators fell back is unknown: %s" % one_line(error)
+        outlet.send(message_frames.LOG, {"severity": "info", "message": text})
+        return {}
+    return {"fallback": found} if found else {}
 
 
 def _tried(make: Callable[[], Any], control: Any, samples: EventSamples) -> Tuple[Any, int, List[Any]]:

@@ -30,7 +30,9 @@ FAILED = 6  # {"stage", "message", "advice"}: why the engine could not go on
 ENDED = 7  # {"reason", "t_ns"}: the loop is over; `t_ns` is when this is sent, not the last inference's end
 LOST = 8  # {"count"}: records were dropped because the reader fell too far behind
 MEMORY = 9  # {"stage", "t_ns", "rss_kib", ...}: resident memory of the process at a stage of the run
-PROFILER = 10  # {"way", "reason", "operators"}: how operators are timed, who runs them; with way "", why they are not
+# {"way", "reason", "operators", "fallback"}: how operators are timed, who runs them, and why others than was requested;
+# with way "", why they are not timed
+PROFILER = 10
 BURST = 11  # {"t_ns", "duration_ns", "run_ns", "operators", ...}: results of a burst of instrumented inferences
 BURST_BEGINS = 12  # {"t_ns"}: no inferences are measured for a while; sent only before a long burst
 REACHED = 13  # {"t_ns"}: no stream will report an inference that began before this time

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import re
+import zipfile
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
@@ -17,6 +20,8 @@ Dim = Union[int, str, None]
 Shapes = Dict[str, List[int]]
 WIDE_IDS = 100  # random integers of 16 bits and more are below this, so that they can be the index of a word or a class
 TEXT = np.dtype(object)  # dtype of an input of strings
+# How ml_dtypes describes float8_e5m2 in the header of an .npy file. NumPy refuses to read it (numpy.lib.format).
+_E5M2, _HEADER_BYTES = re.compile(rb"'descr': '[<>=|]f1'"), 10_000
 
 
 class Tensor:
@@ -201,16 +206,29 @@ def read_array(path: str, name: str) -> Any:
     if path.endswith(SUFFIX):
         return read_tensor(path).labelled
     try:
-        loaded = np.load(path, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            keys = list(loaded.keys())
+        if not zipfile.is_zipfile(path):
+            with open(path, "rb") as file:
+                return _loaded(file)
+        with zipfile.ZipFile(path) as archive:
+            members = {one[: -len(".npy")] if one.endswith(".npy") else one: one for one in archive.namelist()}
+            keys = list(members)
             if name in keys or len(keys) == 1:
-                return loaded[name if name in keys else keys[0]]
+                with archive.open(members[name if name in keys else keys[0]]) as file:
+                    return _loaded(file)
     except Exception as error:  # numpy raises OSError, ValueError, EOFError, BadZipFile and more
         raise EngineError("input", "%s: not an array file: %s" % (path, one_line(error))) from None
     raise EngineError("input", "%s: no array named %s; it has %s" % (path, name, ", ".join(keys) or "none"))
+
+
+def _loaded(file: Any) -> Any:
+    """Return the array of an open `.npy` file. The array has single bytes (`V1`) if its type is float8_e5m2."""
+    head = file.read(_HEADER_BYTES)
+    found = _E5M2.search(head)
+    if found is None:
+        file.seek(0)
+        return np.load(file, allow_pickle=False)
+    whole = head[: found.start()] + b"'descr': '|V1'" + head[found.end() :] + file.read()
+    return np.load(io.BytesIO(whole), allow_pickle=False)
 
 
 def fitted(tensor: Tensor, shape: List[int], array: Any, path: str) -> Any:

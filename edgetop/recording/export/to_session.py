@@ -31,7 +31,7 @@ from edgetop.session.seconds import NS, Seconds
 # Said once, and true of all that follows.
 SAID_ONCE = frozenset({
     *("demo-model", "model-misnamed", "engine-started", "engine-loaded", "engine-memory", "assumed-shape"),
-    *("assumed-signature",),
+    *("assumed-signature", "fallback-reasons"),
     *("provider-dropped", "partly-accelerated", "data-dependent", "roofline", "coarse-times"),
     *("imported", "tool-summary", "no-starts"),
     *("sensor-missing", "no-sensors", "clock-source"),

@@ -19,7 +19,7 @@ from edgetop.ui.text import Column, Line, Piece, as_fits, column_at, fit, line, 
 from edgetop.wording.counter_words import counter_words, operator_counter_words
 from edgetop.wording.frame_words import frame_words, stage_name
 from edgetop.wording.notice_words import providers_words
-from edgetop.wording.operator_words import operator_energy_words
+from edgetop.wording.operator_words import fallback_text, operator_energy_words
 
 ORDERS = ("share", "run order", "change")
 BAR_CELLS, FEW_BAR_CELLS = 10, 8
@@ -29,6 +29,7 @@ _ORDER_OF = {"%  ": "share", "change": "change", "name": "run order"}  # order b
 TYPE_FROM_CELLS = 96  # a narrower pane omits the type in favour of the name
 WORK_FROM_CELLS = 116
 LEAST_NAME_CELLS = 12  # width of a name below which figures behind it are left out instead
+MOST_REASONS = 2  # reasons of a fallback that are shown
 MOVED = 0.10  # a larger change of an operator's time is coloured
 
 
@@ -178,7 +179,7 @@ def _doubts(operators: OperatorsView, area: Area) -> list[Line]:
 
 
 def _where(view: MonitorView, area: Area) -> list[Line]:
-    """Return a line that warns of operators that ran on the CPU although another provider was preferred.
+    """Return lines that warn of operators that ran on the CPU although another provider was preferred, and say why.
 
     A provider is what runs operators, such as a GPU. Return [] if no operator fell back to the CPU.
     """
@@ -190,7 +191,11 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
     many = formatting.quantity(len(matches), "operator")
     places, names = providers_words(one.provider for one in matches), ", ".join(short_name(o) for o in matches)
     text = f"{many} fell back to {places}, {share}{doubt}: {names}"
-    return [fit(line((area.clean(text), "warning")), area.width)]
+    fallback = view.operators.fallback
+    why = (
+        [] if fallback is None else [fallback_text(reason, count) for reason, count in fallback.counts()[:MOST_REASONS]]
+    )
+    return [fit(line((area.clean(words), "warning")), area.width) for words in (text, *why)]
 
 
 def _p50_ns(view: MonitorView) -> float | None:

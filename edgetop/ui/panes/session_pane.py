@@ -66,7 +66,8 @@ def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield from (("setting", f"{name}={value}") for name, value in engine.settings.items())
     if engine.init_ns is not None:
         first = or_unknown(engine.first_ns, milliseconds)
-        yield "start", f"load {milliseconds(engine.init_ns)} ms, first inference {first} ms"
+        part = "" if engine.compile_ns is None else f" ({milliseconds(engine.compile_ns)} ms to compile)"
+        yield "start", f"load {milliseconds(engine.init_ns)} ms{part}, first inference {first} ms"
     yield "board", board.model or UNKNOWN
     yield "cpu", f"{board.cpu or UNKNOWN}, {quantity(board.cores or None, 'core')}"
     yield "system", f"{board.os or UNKNOWN}, Linux {board.kernel or UNKNOWN}"

@@ -66,7 +66,7 @@ def test_small_types_are_those_of_ml_dtypes(tmp_path: Path, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("name", SMALL_TYPES)
-@pytest.mark.parametrize("source", ["random", "1", "x.npy", "x.pb"])
+@pytest.mark.parametrize("source", ["random", "1", "x.npy", "x.npz", "x.pb"])
 def test_onnx_runtime_is_fed_a_small_type(tmp_path: Path, name: str, source: str) -> None:
     kind = SMALL_TYPES[name]
     node = (
@@ -81,7 +81,8 @@ def test_onnx_runtime_is_fed_a_small_type(tmp_path: Path, name: str, source: str
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     onnx.save(model, tmp_path / "m.onnx")
     array = np.array([[0, 1, 2], [3, 4, 5], [6, 7, 1]], getattr(ml_dtypes, kind.name))
-    np.save(tmp_path / "x.npy", array.view(f"V{array.dtype.itemsize}"))  # as numpy.save does with most of these types
+    np.save(tmp_path / "x.npy", array)
+    np.savez(tmp_path / "x.npz", other=array[:1], x=array)
     (tmp_path / "x.pb").write_bytes(numpy_helper.from_array(array, "x").SerializeToString())
     given_source = str(tmp_path / source) if source.startswith("x.") else source
     kept = tmp_path / outputs_file("a")

@@ -10,6 +10,7 @@ from edgetop.analysis.operator_shares import OperatorView
 from edgetop.cli.running.operator_output import NAME_CELLS
 from edgetop.formatting import cut_middle
 from edgetop.session.ceilings import Ceilings
+from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.operators import Operator
 from edgetop.ui.panes.header import identity_line
 from edgetop.ui.panes.operators_pane import OPERATORS
@@ -151,6 +152,11 @@ def test_what_fell_back_to_the_cpu_is_one_line() -> None:
     assert plain(line).rstrip() == "1 operator fell back to the CPU, 10.0 %: odd\\x1b"
     assert line[0].style == "warning"
     assert "fell back" not in text_of(OPERATORS.body(view_of(profiled()), area(80, 18)))
+    view, why = with_work(found), FallbackReasons("", {"no kernel for \x1b[31mPad": 2, "second": 0, "third": 1})
+    shown = text_of(OPERATORS.body(view.replaced(operators=replace(view.operators, fallback=why)), area(80, 18)))
+    assert "no kernel for \\x1b[31mPad (2 operators)" in shown
+    assert "second" in shown
+    assert "third" not in shown
 
 
 def doubts(script: Script, width: int = 80) -> str:

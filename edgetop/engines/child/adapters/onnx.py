@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Tuple
+from typing import Any, Callable, Collection, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -55,6 +55,7 @@ class OnnxRuntime:
         self._call: Callable[..., Any] = lambda: None  # runs the session
         self._needs_values = False  # whether an input or output is of a type that NumPy lacks
         self._version = ""
+        self._present: List[str] = []  # providers of this build, by their full names
 
     def unusable(self) -> str:
         return ""
@@ -83,11 +84,14 @@ class OnnxRuntime:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = spec["threads"]
         onnx_session.configure(onnxruntime, options, spec)
+        if "log_level" in spec:  # in a helper's session only, since the session would also log in each inference
+            options.log_severity_level = spec["log_level"]
+            onnxruntime.set_default_logger_severity(spec["log_level"])
         if "profile_prefix" in spec:  # in a helper's session only: it cannot be turned off again
             options.enable_profiling = True
             options.profile_file_prefix = spec["profile_prefix"]
         asked = _providers(onnxruntime, spec["providers"])
-        present = onnxruntime.get_available_providers()
+        present = self._present = onnxruntime.get_available_providers()
         cpu = "CPU" + SUFFIX
         usable = [(name, options) for name, options in asked if name in present and name != cpu] + [(cpu, {})]
         _load_cuda(onnxruntime, [name for name, _ in usable])
@@ -167,6 +171,32 @@ class OnnxRuntime:
         """
         arrays = [_array(value) for value in done] if self._needs_values else done
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
+
+    def explain_fallback(self, ran_on: Collection[str], is_stopped: Callable[[], bool]) -> Optional[Dict[str, Any]]:
+        """Return why operators do not run on the requested providers, as `onnx_placement.read_reasons` describes it.
+
+        `ran_on` are the providers that ran operators; empty if that is unknown. Returns None if there is nothing to
+        explain. Reasons come from the log of a second session in a helper process, which is loaded and then closed.
+        `is_stopped` says whether a stop is requested. Raises ProfilingError if there is no such helper.
+        """
+        asked = {_short(name).lower() for name, _ in self._spec["providers"]}
+        kept = asked.intersection(_short(name).lower() for name in self._session.get_providers())
+        fell_back = bool(kept) and not asked.issuperset(map(str.lower, ran_on))
+        absent = [name for name in self.dropped_providers if name + SUFFIX not in self._present]
+        left_out, reasons = "", {}
+        if absent:
+            have = ", ".join(map(_short, self._present))
+            left_out = "this build of ONNX Runtime has no %s: it has %s" % (", ".join(absent), have)
+        if fell_back or len(self.dropped_providers) > len(absent):
+            from ..profilers import Allowance  # noqa: PLC0415  only if operators are profiled
+
+            helper = open_helper(self._spec, "onnx_placement")
+            try:
+                found: Dict[str, Any] = helper.burst(Allowance(0, is_stopped))
+            finally:
+                helper.close()
+            left_out, reasons = left_out or found.get("left_out", ""), found.get("reasons", {})
+        return {"reasons": reasons, "left_out": left_out} if fell_back or self.dropped_providers else None
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """Yield functions that make a profiler of operators, the best profiler first.

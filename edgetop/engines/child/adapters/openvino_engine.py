@@ -51,10 +51,11 @@ class OpenVino:
         self._ov = openvino
         self._core = openvino.Core()
         asked = list(options["providers"]) or [("CPU", {})]
-        self._device = ",".join(name for name, _ in asked)
+        self._asked = [name for name, _ in asked]
+        self._device = ",".join(self._asked)
         if len(asked) > 1:
             self._device = "HETERO:" + self._device
-        self._refuse_unknown([name for name, _ in asked])
+        self._refuse_unknown(self._asked)
         self._config: Dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY" if options["streams"] == 1 else "THROUGHPUT"}
         if options["threads"]:
             self._config["INFERENCE_NUM_THREADS"] = options["threads"]
@@ -65,6 +66,7 @@ class OpenVino:
         except RuntimeError as error:
             raise EngineError("model", "%s: OpenVINO cannot read it: %s" % (model, one_line(essence(error)))) from None
         self._compiled: Any = None
+        self._compile_ns = 0
         self._request: Any = None
         self._profiled: Any = None
         self._counted = 0  # inferences of the profiled model
@@ -73,9 +75,10 @@ class OpenVino:
 
     def _refuse_unknown(self, names: Sequence[str]) -> None:
         for name in names:
-            device = name.split(".")[0].upper()
+            kind, colon, listed = name.partition(":")
+            devices = listed.split(",") if colon else [] if kind.upper() in VIRTUAL else [kind]
             available = [one.split(".")[0] for one in self._core.available_devices]
-            if device not in VIRTUAL and device not in available:
+            if any(device.lstrip("-").split(".")[0].upper() not in available for device in devices):
                 text = "--provider %s: OpenVINO finds no such device here" % name
                 raise EngineError("input", text, "it finds %s" % ", ".join(self._core.available_devices))
 
@@ -99,9 +102,11 @@ class OpenVino:
         wanted = dict(zip(range(len(self._model.inputs)), (shapes[name] for name in self._names())))
         if any(list(shape) != _static(self._model.inputs[place]) for place, shape in wanted.items()):
             self._attempt("input", "does not take these shapes", lambda: self._model.reshape(wanted))
+        begin = time.monotonic_ns()
         self._compiled = self._attempt(
             "model", "cannot be compiled", lambda: self._core.compile_model(self._model, self._device, self._config)
         )
+        self._compile_ns = time.monotonic_ns() - begin
 
     def _attempt(self, stage: str, what: str, call: Callable[[], Any]) -> Any:
         try:
@@ -176,25 +181,59 @@ class OpenVino:
         If the user chose AUTO, these are the devices that AUTO has chosen.
         """
         try:
-            return [str(one).strip("()") for one in self._compiled.get_property("EXECUTION_DEVICES")]
+            found = [str(one).strip("()") for one in self._compiled.get_property("EXECUTION_DEVICES")]
         except RuntimeError:  # the device does not report it
             return [self._device]
+        # Of a machine's only GPU, "GPU.0" is another name for "GPU".
+        named = {name.upper(): name for name in self._requested()}
+        return [named.get(one.upper(), named.get(one.split(".")[0].upper(), one)) for one in found]
+
+    def _requested(self) -> List[str]:
+        """Return the devices that count as requested, first choice first; [] if OpenVINO may choose among devices."""
+        if len(self._asked) > 1:
+            return self._asked
+        kind, _, listed = self._device.partition(":")
+        if kind.upper() not in VIRTUAL:
+            return [self._device]
+        return listed.split(",") if kind.upper() == "HETERO" and listed else []
 
     def describe(self) -> Dict[str, Any]:
+        devices, requested = self._devices(), self._requested()
+        settings = {} if requested == [self._device] else {"device": self._device}
+        settings.update((key, value) for name, key in SETTINGS if (value := self._property(name)) is not None)
+        if self._config.get("CACHE_DIR"):
+            settings["cache"] = "read" if self._property("LOADED_FROM_CACHE") == "true" else "not read"
         return {
             "version": self._ov.get_version().split("-")[0],
-            "providers": self._devices(),
-            "settings": {key: value for name, key in SETTINGS if (value := self._property(name)) is not None},
+            "providers": devices,
+            "asked": requested,
+            "settings": settings,
+            "compile_ns": self._compile_ns,
         }
 
     def _property(self, name: str) -> Any:
+        """Return a property of the compiled model as text, or None if it has no such property.
+
+        A model that AUTO or HETERO has compiled has the properties of its devices in `DEVICE_PROPERTIES`.
+        """
         try:
             value = self._compiled.get_property(name)
-        except RuntimeError:  # not every device has it
+        except RuntimeError:
+            value = self._of_device(name)
+        if value is None:
             return None
         if name == "INFERENCE_PRECISION_HINT":
             return value.get_type_name() if hasattr(value, "get_type_name") else str(value)
         return str(getattr(value, "name", value)).lower()
+
+    def _of_device(self, name: str) -> Any:
+        """Return a property of the first device that runs the model, or None if it is not reported."""
+        try:
+            found = self._compiled.get_property("DEVICE_PROPERTIES")
+        except RuntimeError:
+            return None
+        each = found.values() if isinstance(found, dict) else ()
+        return next((one[name] for one in each if isinstance(one, dict) and name in one), None)
 
 
 # Properties of the compiled model that change how fast or how exactly it computes. On CPUs with AMX or AVX-512 BF16,

@@ -7,7 +7,7 @@ ends the engine with one line that names the plug-in, instead of an error somewh
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -172,12 +172,16 @@ class PublicEngine:
         if not isinstance(said, dict):
             raise self._nonsense("describe", "no dictionary")
         providers = [_text(one) for one in said.get("providers") or ["CPU"]]
-        asked = [name for name, _ in self._spec["providers"]]
+        given = said.get("asked")
+        names = [name for name, _ in self._spec["providers"]]
+        asked = names if given is None else self._checked(given, "describe", MAX_TENSORS, _text) if names else []
         have = {name.lower() for name in providers}
         return {
             "runtime": self.name,
             "version": _text(said.get("version") or "") or "unknown",
             "providers": providers,
+            "asked": None if given is None else asked,
+            "compile_ns": _whole(said.get("compile_ns")),
             "dropped_providers": [name for name in asked if name.lower() not in have],
             "settings": {_text(key): _text(value) for key, value in list((said.get("settings") or {}).items())[:64]},
         }
@@ -241,6 +245,11 @@ class _Profiler:
 
     def close(self) -> None:
         pass
+
+
+def _whole(value: Any) -> Optional[int]:
+    """Return a time in ns as it is, or None if it is no whole number above 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**62 else None
 
 
 def _text(value: Any) -> str:

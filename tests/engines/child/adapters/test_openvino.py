@@ -1,6 +1,7 @@
 """OpenVINO runs what it says: results, shapes, precision, operators, and what it refuses."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -162,6 +163,49 @@ def test_a_device_that_is_not_here_is_refused(net: Path) -> None:
     assert failed.is_input_error
     assert failed.message == "--provider NPU: OpenVINO finds no such device here"
     assert "CPU" in failed.advice
+
+
+def told(net: Path, *providers: Any) -> dict[str, Any]:
+    adapter = opened(net, list(providers))
+    adapter.reshape({"x": [1, 3, 8, 8]})
+    described: dict[str, Any] = adapter.describe()
+    return described
+
+
+def test_auto_may_choose_and_says_what_it_chose(net: Path) -> None:
+    """Nothing was dropped, and how the chosen device computes is known."""
+    found = told(net, ("AUTO", {"PERFORMANCE_HINT": "THROUGHPUT"}))
+    assert (found["providers"], found["asked"], found["dropped_providers"]) == (["CPU"], [], [])
+    assert found["settings"].keys() >= {"precision", "streams", "threads"}
+    assert (found["settings"]["device"], found["settings"]["hint"]) == ("AUTO", "throughput")
+
+
+def test_devices_that_are_listed_are_requested_or_refused(net: Path) -> None:
+    found = told(net, ("HETERO:CPU", {}))
+    assert (found["providers"], found["asked"], found["settings"]["device"]) == (["CPU"], ["CPU"], "HETERO:CPU")
+    assert "finds no such device" in refused(net, providers=(("HETERO:GPU,CPU", {}),)).message
+    assert "device" not in told(net, ("CPU", {}))["settings"]
+
+
+def test_the_only_gpu_is_called_as_it_was_requested(net: Path) -> None:
+    engine = opened(net, [("CPU", {})])._engine
+    engine._asked, engine._device = ["GPU"], "GPU"
+    engine._compiled = SimpleNamespace(get_property=lambda _: ["GPU.0"])
+    assert engine._devices() == ["GPU"]
+    engine._asked, engine._device = ["GPU.1"], "GPU.1"
+    assert engine._devices() == ["GPU.0"]
+
+
+def test_compiling_is_timed_and_the_second_time_reads_the_cache(net: Path, tmp_path: Path) -> None:
+    cached = ("CPU", {"CACHE_DIR": str(tmp_path / "cache")})
+    first, second = told(net, cached), told(net, cached)
+    assert (first["settings"]["cache"], second["settings"]["cache"]) == ("not read", "read")
+    assert first["compile_ns"] > 0
+    assert "cache" not in told(net, ("CPU", {}))["settings"]
+    loaded = run_whole(ProcessEngine(EngineSpec(str(net), "openvino", warmup_runs=1, runs=1))).one(Loaded)
+    assert loaded.init_ns is not None
+    assert loaded.compile_ns is not None
+    assert 0 < loaded.compile_ns < loaded.init_ns
 
 
 def test_the_options_of_tflite_are_refused(net: Path) -> None:

@@ -1,0 +1,42 @@
+"""What an engine reports when it has loaded a model: what it really uses, and what was assumed or left out."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from edgetop.engines.engine_protocol import Loaded
+from edgetop.formatting import quantity
+from edgetop.session import event_kinds as kinds
+from edgetop.session.engine_events import FallbackReasons
+from edgetop.session.events import Severity
+from edgetop.session.manifest import Variant
+
+
+def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
+    """Yield `(kind, severity, message)` of an event for each thing that was assumed or left out at loading."""
+    yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
+    if loaded.other_signatures:
+        others = ", ".join(loaded.other_signatures)
+        text = f"the model has several signatures: {loaded.signature or 'its first graph'} runs, and not {others}"
+        yield "assumed-signature", "warning", text
+    if loaded.dropped:
+        yield "provider-dropped", "critical", loaded.dropped
+    if loaded.left:
+        yield "partly-accelerated", "warning", loaded.left
+
+
+def loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
+    """Return what is known of a model and its engine after the model was loaded. `variant` is what was known before."""
+    engine = replace(
+        variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
+        init_ns=loaded.init_ns, compile_ns=loaded.compile_ns, settings=loaded.settings,
+        asked=variant.engine.asked if loaded.asked is None else loaded.asked,
+    )  # fmt: skip
+    model = replace(variant.model, inputs=loaded.inputs, signature=loaded.signature or None)
+    return replace(variant, engine=engine, model=model)
+
+
+def fallback_words(why: FallbackReasons) -> str:
+    """Return the runtime's reasons why operators do not run on the requested provider, as one sentence."""
+    counted = (f"{text} ({quantity(count, 'operator')})" if count else text for text, count in why.counts())
+    words = "; ".join(filter(None, (why.left_out, *counted)))
+    return f"not on the requested provider: {words}" if words else "the runtime gives no reason why operators fell back"
