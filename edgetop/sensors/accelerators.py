@@ -15,6 +15,8 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, attempt
 
 DRM, PLATFORM = "sys/class/drm", "sys/devices/platform"
 RKNPU_DEBUG, RKNPU_MODULE = f"{DEBUG}/rknpu/load", "sys/module/rknpu"
+# The same text, which everybody may read, in kernels with CONFIG_ROCKCHIP_RKNPU_PROC_FS (rknpu_debugger.c).
+RKNPU_PROC = "proc/rknpu/load"
 
 # Names of the devices of Tegra's GPUs: gpu.0, a link that every JetPack has; or an address with a name: 57000000.gpu
 # (Nano), 17000000.gp10b (TX2), .gv11b (Xavier), .ga10b (Orin, JetPack 5), .gpu (Orin, JetPack 6 and 7); or gpu-gpc-0
@@ -160,17 +162,17 @@ def _tegra_emc(root: Root) -> Found:
 def _rockchip(root: Root) -> Found:
     """Return the load sensors of a Rockchip board's GPU, NPU and memory controller.
 
-    For the NPU, the driver's own file in debugfs is preferred to the driver's file in devfreq.
+    For the NPU, the driver's own file in debugfs or procfs is preferred to the driver's file in devfreq.
     """
-    has_debug = root.exists(RKNPU_DEBUG)
+    own = next((file for file in (RKNPU_DEBUG, RKNPU_PROC) if root.exists(file)), None)
     parts = []
     for name in root.names(DEVFREQ):
         label, file = _ROCKCHIP.get(name.rpartition(".")[2]), f"{DEVFREQ}/{name}/load"
-        if label is not None and root.exists(file) and not (label == "npu" and has_debug):
+        if label is not None and root.exists(file) and not (label == "npu" and own):
             parts.append(_source(root, label, file, load_at_clock))
     npus = [name for name in root.names(DEVFREQ) if name.endswith(".npu")]
-    if has_debug:
-        parts.append(_source(root, "npu", RKNPU_DEBUG, rknpu_load, "mean over its cores"))
+    if own:
+        parts.append(_source(root, "npu", own, rknpu_load, "mean over its cores"))
     elif (npus or root.exists(RKNPU_MODULE)) and not any(root.exists(f"{DEVFREQ}/{name}/load") for name in npus):
         why = f"the RKNPU driver reports it in {root.absolute(RKNPU_DEBUG)}, which only root may read"
         parts.append(Found(missing=(Missing("load/npu", why, "start edgetop with sudo"),)))

@@ -23,6 +23,7 @@ ACCEL, HAILO = "sys/class/accel", "sys/class/hailo_chardev"
 HAILO_COMMAND = ("hailortcli", "measure-power")
 HAILO_CADENCE_S = 10.0  # the command opens the device, and takes CPU time from the model
 MOST_MHZ = 100_000
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")  # of a device on PCIe
 _HAILO_POWER = re.compile(r"Current power consumption \(W\): ([0-9]{1,4}(?:\.[0-9]{1,9})?)\s")
 
 
@@ -84,30 +85,39 @@ def hailo_watts(text: str) -> float:
 def _hailo(root: Root) -> Found:
     """Return a reader of a Hailo module's power, if `hailortcli` measures it, and what cannot be read, with reasons."""
     names = root.names(HAILO)
-    if not names:
-        return Found()
+    return join([_hailo_module(root, name, is_only=len(names) == 1) for name in names])
+
+
+def _hailo_module(root: Root, name: str, *, is_only: bool) -> Found:
+    """Return the reader of one module, and what cannot be read. `is_only` says that the board has no other module.
+
+    Of several modules, each is asked by its address (hailortcli/common.cpp, add_device_options).
+    """
     why = "HailoRT's driver has no file for it; it is only in HailoRT's API"
-    missing = [Missing(f"temp/{name}", why) for name in names] + [Missing(f"load/{name}", why) for name in names]
+    missing = [Missing(f"temp/{name}", why), Missing(f"load/{name}", why)]
+    address = root.line(f"{HAILO}/{name}/device_id") or ""
+    command = HAILO_COMMAND if is_only else (*HAILO_COMMAND, "-s", address)
+    first: Values | float | Gap = Gap("the command needs its address, which device_id does not have")
+    if is_only or _ADDRESS.fullmatch(address):
+        first = attempt(lambda: _ask(root, command))
+    if isinstance(first, Gap):
+        return Found(missing=(*missing, Missing(f"power/{name}", first.reason)))
 
     def read() -> Values:
-        return [_ask(root)]
+        return [_ask(root, command)]
 
-    first = attempt(lambda: _ask(root)) if len(names) == 1 else Gap("the command reads one device, and there are more")
-    if isinstance(first, Gap):
-        missing.append(Missing(f"power/{names[0]}", first.reason))
-        return Found(missing=tuple(missing))
     note = "the module's own monitor"
-    info = sensor("power", names[0], " ".join(HAILO_COMMAND), role="part", accuracy="on-board-monitor", note=note)
+    info = sensor("power", name, " ".join(command), role="part", accuracy="on-board-monitor", note=note)
     return Found((Reader((info,), read, HAILO_CADENCE_S, fastest_s=HAILO_CADENCE_S),), tuple(missing))
 
 
-def _ask(root: Root) -> float | Gap:
+def _ask(root: Root, command: tuple[str, ...]) -> float | Gap:
     try:
-        output = run_command(root, *HAILO_COMMAND)
+        output = run_command(root, *command)
     except FileNotFoundError:
         return Gap("there is no hailortcli")
     except OSError as error:
         return gap_of(error)
     if output.exit_status != 0:
-        return Gap(f"{' '.join(HAILO_COMMAND)} ended with status {output.exit_status}: this module has no monitor?")
+        return Gap(f"{' '.join(command)} ended with status {output.exit_status}: this module has no monitor?")
     return hailo_watts(output.text)

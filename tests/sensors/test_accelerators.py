@@ -142,6 +142,14 @@ def test_the_npus_own_driver_goes_before_devfreq(tmp_path: Path) -> None:
     assert loads(plant(tmp_path, {NPU: "0@1000000000Hz\n", DEBUG: CORES})) == {"load/npu": 40.0}
 
 
+def test_the_drivers_file_in_procfs_is_for_everybody(tmp_path: Path) -> None:
+    """Of two cores, as an RK3576 has them."""
+    proc = {accelerators.RKNPU_PROC: "NPU load:  Core0: 90%, Core1: 30%,\n", "sys/module/rknpu/version": "0.9.8\n"}
+    root = plant(tmp_path, proc | {NPU: "0@1000000000Hz\n"})
+    assert (loads(root), missing(root)) == ({"load/npu": 60.0}, {})
+    assert loads(plant(tmp_path, {DEBUG: CORES})) == {"load/npu": 40.0}
+
+
 def test_an_npu_that_only_root_may_ask_is_told_with_the_way_to(tmp_path: Path) -> None:
     root = plant(tmp_path, {"sys/class/devfreq/fdab0000.npu/cur_freq": "1000000000\n"})
     assert missing(root) == {"load/npu": "start edgetop with sudo"}

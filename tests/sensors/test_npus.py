@@ -63,13 +63,25 @@ def test_a_hailo_has_the_power_that_its_command_prints(tmp_path: Path) -> None:
     assert whys(root).keys() == {"temp/hailo0", "load/hailo0"}
 
 
+def test_each_of_two_hailos_is_asked_by_its_address(tmp_path: Path) -> None:
+    text = "Executing on device: 0001:03:00.0\nCurrent power consumption (W): 1.25\n"
+    second = {"sys/class/hailo_chardev/hailo1/device_id": "0001:03:00.0\n", f"{POWER}_-s_0001:03:00.0": text}
+    third = {"sys/class/hailo_chardev/hailo2/device_id": "; reboot", f"{POWER}_-s_;_reboot": text}
+    root = plant(tmp_path, HAILO | second | third | {f"{POWER}_-s_0001:01:00.0": "HAILO_UNSUPPORTED_OPCODE\n"})
+    (source,) = sources(root).values()
+    assert (source.sensors[0].id, source.read()) == ("power/hailo1", [1.25])
+    assert "printed no power" in whys(root)["power/hailo0"]
+    assert "needs its address" in whys(root)["power/hailo2"]
+
+
 @pytest.mark.parametrize(
     ("files", "why"),
     [
         ({}, "there is no hailortcli"),
         ({POWER: "HAILO_UNSUPPORTED_OPCODE\n", f"{POWER}.exit": "1\n"}, "has no monitor?"),
         ({POWER: "Current power consumption (W): nan\n"}, "printed no power"),
-        ({POWER: "1.5\n", "sys/class/hailo_chardev/hailo1/device_id": "x"}, "reads one device"),
+        ({"sys/class/hailo_chardev/hailo1/device_id": "0001:03:00.0"}, "there is no hailortcli"),
+        ({"sys/class/hailo_chardev/hailo1/device_id": "x", f"{POWER}_-s_0001:01:00.0": "odd"}, "printed no power"),
     ],
 )
 def test_a_hailo_without_a_power_has_the_reason(tmp_path: Path, files: dict[str, str], why: str) -> None:

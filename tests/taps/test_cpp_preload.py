@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -64,6 +65,15 @@ def read(folder):
 
 def counts(rows):
     return Counter((name.model, bool(call["ok"])) for kind, name, call in rows if kind == layout.CALL)
+
+
+def test_openvinos_library_for_arm64_has_all_functions_that_are_replaced(library):
+    """Their names must be the same there, since the watched program is linked to them by name."""
+    exported = set((Path(__file__).parent / "openvino-aarch64.txt").read_text().splitlines())
+    names = {name.decode() for name in re.findall(rb"_ZNK?2ov\w+", library.read_bytes())}
+    assert len(names) >= 12
+    assert names <= exported
+    assert "get_openvino_version" in exported
 
 
 @pytest.fixture(scope="module")

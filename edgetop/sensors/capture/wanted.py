@@ -109,6 +109,7 @@ _FILES = {
     "proc/net": "dev",
     "proc/pressure": "cpu memory io",
     "proc/mpp_service": "load",
+    "proc/rknpu": "load version",
     "proc/sys/kernel": "osrelease ostype perf_event_paranoid sched_rt_runtime_us",
     "proc/sys/vm": "swappiness overcommit_memory",
     "etc": "os-release nv_tegra_release nvpmodel.conf rpi-issue *-release debian_version",
