@@ -17,7 +17,7 @@ from tests.support.replays import replayed
 from tests.support.screens import Opened, opened
 from tests.support.scripts import Script, manifest, measured
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.any_python]
 
 
 def eventful() -> Script:
