@@ -8,6 +8,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from edgetop.sensors.sensor_protocol import Source, SurveysProcesses
 from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
@@ -71,9 +72,7 @@ class Surroundings:
             source.begin_survey()
         self._unseen = next((source.unseen for source in self._process_surveys), None)
         if self._pid is not None:
-            self._scheduler, self._cpus = _scheduler(self._pid), None
-            with contextlib.suppress(OSError):
-                self._cpus = float(len(os.sched_getaffinity(self._pid)))
+            self._scheduler, self._cpus = _scheduler(self._pid), _usable_cpus(self._pid)
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
         """Take the start temperatures from `readings`.
@@ -133,3 +132,16 @@ def _scheduler(pid: int) -> str | None:
         return f"{policy}, nice {os.getpriority(os.PRIO_PROCESS, pid)}"
     except OSError:
         return None
+
+
+def _usable_cpus(pid: int) -> float | None:
+    """Return on how many CPUs the threads of the process `pid` may run, or None if the process is gone.
+
+    Runtimes pin threads to CPUs of their own: OpenVINO pins the main thread to a single one.
+    """
+    cpus: set[int] = set()
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # this thread has ended meanwhile
+                cpus |= os.sched_getaffinity(int(thread.name))
+    return float(len(cpus)) if cpus else None

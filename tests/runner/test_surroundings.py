@@ -1,6 +1,7 @@
 """What a session was measured under: heat as it began, who else ran, the engine's scheduler and CPUs."""
 
 import os
+import threading
 from collections.abc import Sequence
 
 from edgetop.runner.surroundings import LATE_NS, Surroundings
@@ -101,6 +102,22 @@ def test_scheduler_and_cpus_are_the_engines() -> None:
         notes=("kept",), scheduler=f"SCHED_OTHER, nice {nice}"
     )
     assert around.constraints(Constraints(memory_bytes=7)) == Constraints(len(os.sched_getaffinity(0)), 7)
+
+
+def test_a_runtime_that_pins_its_main_thread_may_run_on_all_cpus_of_its_threads() -> None:
+    cpus, over = os.sched_getaffinity(0), threading.Event()
+    other = threading.Thread(target=over.wait)
+    other.start()
+    try:
+        os.sched_setaffinity(0, {min(cpus)})
+        around = Surroundings()
+        around.watch_engine(os.getpid(), ())
+        around.began(0)
+    finally:
+        os.sched_setaffinity(0, cpus)
+        over.set()
+        other.join()
+    assert around.constraints(Constraints()).cpus == len(cpus)
 
 
 def test_of_a_process_that_is_gone_nothing_is_known() -> None:
