@@ -105,7 +105,7 @@ def test_an_engine_that_dies_ends_it_with_its_reason(models):
         (("small.onnx", "none.onnx", "--headless"), "none.onnx"),
         (("small.onnx", "large.onnx", "--until", "5"), "write a share"),
         (("small.onnx", "--b", "--duration 3s"), "no such option"),
-        (("small.onnx", "--b", "--threads x"), "is not a valid integer"),
+        (("small.onnx", "--b", "--threads x"), "is not a whole number"),
         (("small.onnx", "large.onnx", "--max-duration", "1s"), "from 2s to 24h"),
         (("small.onnx", "large.onnx", "--fail-if", "p50>+33ms"), "write a change in %"),
         (("small.onnx", "large.onnx", "--rate", "30"), "no such option: --rate"),

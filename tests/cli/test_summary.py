@@ -52,7 +52,7 @@ def test_energy_is_told_with_the_parts_of_its_error_bar() -> None:
     rail = replace(POWER_SENSORS[0], meter=Meter("ina3221", 0.005, volts=5.0))
     told = lines(session(rail))
     at = next(i for i, found in enumerate(told) if found.startswith("energy"))
-    assert told[at] == "energy     50.0 ± 1.1 mJ an inference; 95 %: readings 0, INA3221 1.1"
+    assert told[at] == "energy     50.0 ± 1.3 mJ an inference; 95 %: readings 0, INA3221 1.3"
     assert told[at + 1].strip().startswith("of the meter: ")
     assert "shunt (1.0 % assumed) 0.57" in told[at + 1]
 

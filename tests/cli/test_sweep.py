@@ -122,7 +122,7 @@ def test_stopped_it_says_how_to_go_on(home: Path) -> None:
     ("arguments", "words"),
     [
         ((), "no model is given"),
-        (("probe.onnx", "--threads", "1,x"), "'x' is not a valid integer"),
+        (("probe.onnx", "--threads", "1,x"), "'x' is not a whole number"),
         (("--resume", "nowhere"), "no sweep is there"),
         (("probe.onnx", "--input", "x=none.npy"), "none.npy: no such file"),
         (("probe.onnx", "--engine-python", "nowhere"), "--engine-python nowhere: no such file"),
