@@ -8,7 +8,6 @@ import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from edgetop.sensors.sensor_protocol import Source, SurveysProcesses
 from edgetop.session.manifest import BackgroundProcess, Constraints, Methodology, SensorInfo
@@ -36,6 +35,7 @@ class Surroundings:
         self._may_begin_anew = False
         self._scheduler: str | None = None
         self._cpus: float | None = None  # number of CPUs on which the engine may run
+        self._cpus_at_start: float | None = None
         self._background: tuple[BackgroundProcess, ...] = ()
         self._unseen: str | None = None  # why other processes cannot all be seen
         self._survey_due_ns = 0
@@ -46,7 +46,10 @@ class Surroundings:
         Call this again if another process takes the place of the engine's process. A survey of other processes that has
         begun continues. The survey leaves out all processes that edgetop has started.
         """
-        self._pid = pid
+        self._pid, self._cpus_at_start = pid, None
+        # Before the runtime loads: OpenVINO pins the main thread to a CPU of its own.
+        with contextlib.suppress(OSError):
+            self._cpus_at_start = float(len(os.sched_getaffinity(pid)))
         if self._began_ns is not None:
             return
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
@@ -72,7 +75,7 @@ class Surroundings:
             source.begin_survey()
         self._unseen = next((source.unseen for source in self._process_surveys), None)
         if self._pid is not None:
-            self._scheduler, self._cpus = _scheduler(self._pid), _usable_cpus(self._pid)
+            self._scheduler, self._cpus = _scheduler(self._pid), self._cpus_at_start
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
         """Take the start temperatures from `readings`.
@@ -132,16 +135,3 @@ def _scheduler(pid: int) -> str | None:
         return f"{policy}, nice {os.getpriority(os.PRIO_PROCESS, pid)}"
     except OSError:
         return None
-
-
-def _usable_cpus(pid: int) -> float | None:
-    """Return on how many CPUs the threads of the process `pid` may run, or None if the process is gone.
-
-    Runtimes pin threads to CPUs of their own: OpenVINO pins the main thread to a single one.
-    """
-    cpus: set[int] = set()
-    with contextlib.suppress(OSError):
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            with contextlib.suppress(OSError):  # this thread has ended meanwhile
-                cpus |= os.sched_getaffinity(int(thread.name))
-    return float(len(cpus)) if cpus else None

@@ -18,10 +18,16 @@ from tests.support.recordings import first_manifest
 
 @pytest.mark.parametrize(
     ("output", "folder"),
-    [("soak", "soak.edgetop"), ("soak.edgetop", "soak.edgetop"), ("a/v1.2", "a/v1.2.edgetop"), ("/", "/.edgetop")],
+    [("soak", "soak.edgetop"), ("soak.edgetop", "soak.edgetop"), ("a/v1.2", "a/v1.2.edgetop")],
 )
 def test_the_suffix_is_appended_where_it_is_missing(output: str, folder: str) -> None:
     assert session_folder(Path(output)) == Path(folder)
+
+
+@pytest.mark.parametrize("output", ["/", ".", "..", ".edgetop"])
+def test_a_folder_without_a_name_is_refused(output: str) -> None:
+    with pytest.raises(InputError, match="no name of a session"):
+        session_folder(Path(output))
 
 
 def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """What a session was measured under: heat as it began, who else ran, the engine's scheduler and CPUs."""
 
 import os
-import threading
 from collections.abc import Sequence
 
 from edgetop.runner.surroundings import LATE_NS, Surroundings
@@ -104,19 +103,15 @@ def test_scheduler_and_cpus_are_the_engines() -> None:
     assert around.constraints(Constraints(memory_bytes=7)) == Constraints(len(os.sched_getaffinity(0)), 7)
 
 
-def test_a_runtime_that_pins_its_main_thread_may_run_on_all_cpus_of_its_threads() -> None:
-    cpus, over = os.sched_getaffinity(0), threading.Event()
-    other = threading.Thread(target=over.wait)
-    other.start()
+def test_a_runtime_that_pins_its_thread_while_it_loads_takes_no_cpus_away() -> None:
+    cpus = os.sched_getaffinity(0)
+    around = Surroundings()
+    around.watch_engine(os.getpid(), ())
     try:
         os.sched_setaffinity(0, {min(cpus)})
-        around = Surroundings()
-        around.watch_engine(os.getpid(), ())
         around.began(0)
     finally:
         os.sched_setaffinity(0, cpus)
-        over.set()
-        other.join()
     assert around.constraints(Constraints()).cpus == len(cpus)
 
 
