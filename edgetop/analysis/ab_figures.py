@@ -1,7 +1,7 @@
-"""The figures of the turns of an A/B session while it runs, and the comparison of A and B that follows from them.
+"""Computes the figures of an A/B session while it runs, and compares A and B by these figures.
 
 While the session runs, the figures of each quad (four turns) are recorded as an event, `ab-quad`. The comparison is
-computed from these events, so it is the same live and from a recording, and needs no single inferences.
+computed from these events, so it is the same live and from a recording, and does not need the individual inferences.
 """
 
 import math
@@ -144,7 +144,7 @@ class QuadEvents:
         """Return the event that says how long latency is disturbed after each switch between A and B.
 
         The event contains this time in ns. Inferences within this time after a switch do not count in the figures of a
-        turn. `until`: the number of the first quad whose turns are not examined.
+        turn. Only the turns of quads before quad number `until` are examined.
         """
         turns = []
         for quad in range(plan.alone // 4, until):
@@ -227,7 +227,7 @@ class QuadEvents:
 
 
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
-    """Return for how many ns after a switch between A and B the latencies differ from the rest of the turn.
+    """Return for how many ns after a switch to A or B the latencies differ from those in the rest of the turn.
 
     `turns`: for each turn, an array of the times of its inferences since the switch, and an array of their latencies,
     both in ns. `turn_ns`: the length of a turn in ns.
@@ -432,12 +432,12 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the difference between A and B with its interval, or None if there are too few quads (of four turns).
+    """Return the typical value of `logs` with its confidence interval, or None if there are too few quads.
 
-    `logs`: the logarithm of B / A in each quad. `loads`: the number of each quad's load, which is one loading of both
-    models. The models are loaded several times, and a load may be fast or slow as a whole. So the quads of a load count
-    as one sample, their mean. If there are too few loads, each quad counts as a sample, and the interval is widened by
-    UNKNOWN_SPREAD.
+    `logs`: log(B / A) of one figure in each quad (four turns of A or B). `loads`: for each quad, the number of its
+    load. A load is one loading of both models, after which all inferences may be faster or slower than after another
+    load. So the mean over the quads of a load counts as one sample. If there are too few loads, each quad counts as a
+    sample, and the interval is made wider.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):
@@ -458,10 +458,10 @@ def _quantiles(side: Sequence[QuadFigures]) -> Floats:
 
 
 def binned(quantiles: Floats, edges: Floats) -> Floats:
-    """Return the share of inferences, 0 to 1, between each two successive edges.
+    """Return the share of inferences, 0 to 1, between each two successive `edges`, as the mean over all quads.
 
-    `edges`: latencies in ns, ascending. `quantiles`: one row for each quad, which contains its latencies in ns at the
-    quantiles SHARES. The result is the mean over the rows.
+    `edges`: latencies in ns, ascending. `quantiles`: one row for each quad (four turns). A row contains the latencies
+    of the quad in ns at the quantiles SHARES.
     """
     below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
     return np.diff(below)

@@ -43,7 +43,7 @@ class Analysis(Folds):
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
-        """Return the analysis of `batches`: all batches of a recording, or its batches up to the time of a replay."""
+        """Return the analysis of `batches`: the batches of a recording, all or only those up to a time of a replay."""
         analysis = cls()
         for batch in batches:
             analysis.fold(batch)
@@ -236,11 +236,11 @@ class MonitorView:
         self.axis = lens.axis(self.progress.now_ns / NS, whole=window_ns is None)
 
     def show_notices(self, notices: Sequence[Finding]) -> None:
-        """Let the view have these notices instead of those that hold at this moment."""
+        """Replace the notices of the view by `notices`."""
         vars(self)["notices"] = tuple(notices)
 
     def unknown(self) -> "MonitorView":
-        """Return the same view for a session without any data, so that all its parts are empty."""
+        """Return a view whose parts are all empty, as for a session without data."""
         return MonitorView(self.analysis.twin(), self.window_ns, PLAIN, ())
 
     def fault_of(self, parts: Iterable[str]) -> Fault | None:

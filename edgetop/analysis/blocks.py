@@ -110,20 +110,20 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """Return the mean of `amount` per unit of `weight` with its 95 % interval.
+    """Return the sum of `amount` divided by the sum of `weight`, with its 95 % interval.
 
-    The result is None if there are too few time blocks. `amount` and `weight` are the sums of each time block, in order
-    of time. The time blocks are joined to batches of about equal weight. `least_weight`: the least weight of a batch.
-    `lacking`: the weight of the time in which nothing was read. It widens the interval, because the mean of this time
-    may differ from the result by as much as that of any batch. `at_ends`: None if the readings are samples. If the
-    readings of a sensor cover all of the time, `at_ends` is the amount at the two ends of the time that is not known
-    exactly. Only `at_ends` and `lacking` then widen the interval, not the scatter of the batches.
+    The result is None if there are too few time blocks. `amount` and `weight` have one entry for each time block, in
+    order of time, such as energy and duration. The time blocks are joined to batches of about equal weight.
+    `least_weight`: the least weight of a batch. `lacking`: the weight of the time in which nothing was read. It widens
+    the interval, because the mean in this time is unknown. `at_ends`: None if each reading is a sample at a point in
+    time. If each reading is the mean since the previous reading, `at_ends` is the uncertainty of the amount at the
+    beginning and the end of the measured time. The interval then follows only from `at_ends` and `lacking`.
 
     For samples, the interval follows from the differences between successive batches. The scatter of all batches would
-    also contain slow changes. The readings follow these changes, so they are no error (von Neumann 1941, Distribution
-    of the ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for samples in
-    systematic order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches
-    are long compared with the correlation.
+    also contain slow changes, which the readings show and which are no error (von Neumann 1941, Distribution of the
+    ratio of the mean square successive difference, Annals of Mathematical Statistics 12(4); for samples in systematic
+    order Wolter 2007, Introduction to Variance Estimation, 8.2). Readings may be correlated, because batches are long
+    compared with the correlation.
     """
     whole = float(weight.sum())
     count = min(MOST_BATCHES, len(weight), int(whole / least_weight)) if least_weight > 0 else 0

@@ -47,10 +47,11 @@ class Checkpoints:
 
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: object) -> Any:  # as in the class above, whose results have many forms
-        """Return how to pickle `value`, any object: for an array, a `(function, arguments)` pair that makes it again.
+        """Tell pickle how to store `value`, which may be any object. Pickle calls this method.
 
-        The pair contains the name of the dtype and not the dtype itself, with which `ufunc.at` would be slow in numpy
-        2. For other values, the result is NotImplemented: they are pickled as usual.
+        For a contiguous array of a built-in dtype, return a `(function, arguments)` pair that makes the array again.
+        For any other value, return NotImplemented, and pickle stores it as usual. The pair contains only the name of
+        the dtype. If a dtype object were pickled, `ufunc.at` would be slow with the loaded array in numpy 2.
         """
         if type(value) is np.ndarray and value.dtype.isbuiltin == 1 and value.flags.c_contiguous:
             return _array, (pickle.PickleBuffer(value.data), value.dtype.str, value.shape)

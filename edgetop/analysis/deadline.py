@@ -144,8 +144,8 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
 def _why_started_late(late: Late, load: Load) -> str:
     """Return the name of the reason why inferences started late, such as "waiting" or "unknown".
 
-    The delays of the starts are known only for an even load. For other loads, the result is "waiting" if the engine is
-    nearly always busy, and "unknown" if not. `late`: the figures of the time with misses. `load`: the load.
+    The delays of the starts are known only for a load at a fixed rate. For other loads, the result is "waiting" if the
+    engine is nearly always busy, and "unknown" if not. `late`: the figures of the time with misses. `load`: the load.
     """
     if late.starts is not None:
         return late.starts.cause()

@@ -200,8 +200,8 @@ class PowerRails:
 
         `tracks`: the readings of all sensors. `axis`: the time axis of the timeline; None for no timeline. `until_ns`:
         the session time in ns at which the measured phase ends, or now. `is_each_precise`: True gives every rail its
-        confidence interval; False gives it only to the leading rail (the total or, without a total, the greatest sum or
-        else the greatest part).
+        confidence interval; False gives it only to the leading rail. It is the total; without a total, the greatest sum
+        of rails; without both, the greatest rail.
         """
         volts = {track.info.label: track.mean for track in tracks.views("volt")}
         rails = [
@@ -283,7 +283,8 @@ def view_energy(
 
     `power`: the power of the rails. `statistics`: the inferences of the whole session. `measured_ns`: the length of the
     measured phase in ns. `manifest`: the load, the idle baseline and the battery of the session. `only_leading`: True
-    returns only the total or, on a board without a total, the leading rail: the greatest sum or else the greatest part.
+    returns only the leading rail: the total or, on a board without a total, the greatest sum of rails. On a board
+    without both, it is the greatest rail.
     """
     load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
     has_baseline = methodology.idle_baseline_s is not None
@@ -383,12 +384,13 @@ def _view_battery(battery: Battery, total: CostView | None, statistics: Counted 
 def _board_w(
     total: CostView, statistics: Counted, load: Load, ran_hz: float, rate_hz: float
 ) -> tuple[Mean | None, EnergyUnknown | None]:
-    """Return `(power, reason)`: the board's power in W at another rate of inferences (None: unknown), and why.
+    """Return `(power, reason)`: the board's power in W at the rate `rate_hz`, and the reason why a figure is unknown.
 
-    `reason` says why the power, or the energy of one inference on which it depends, is unknown; None if both are known.
-    `total`: the measured energy and power of the whole board. `statistics`: the inferences of the session. `load`: how
-    inferences were requested, such as at a fixed rate. `ran_hz`: the rate at which the power was measured,
-    in inferences per second. `rate_hz`: the rate for which the power is wanted.
+    `power` is None if it is unknown. `reason` says why the power, or the energy of one inference from which the power
+    is computed, is unknown. It is None if both are known. `total`: the measured energy and power of the whole board.
+    `statistics`: the inferences of the session. `load`: how inferences were requested, such as at a fixed rate.
+    `ran_hz`: the rate at which the power was measured, in inferences per second. `rate_hz`: the rate for which the
+    power is wanted.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle

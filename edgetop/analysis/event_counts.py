@@ -95,7 +95,10 @@ class EventCounts:
         )
 
     def _of(self, label: str, until_ns: int) -> Integral | None:
-        """Return what was counted of one event, or None if the session has no counter for it."""
+        """Return what was counted of the event `label`, or None if the session has no counter for it.
+
+        `until_ns`: the session time in ns up to which readings count.
+        """
         integrals = self._integrals.by_id.get(f"rate/{label}")
         return integrals[0].until(until_ns) if integrals else None
 

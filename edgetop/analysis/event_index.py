@@ -97,7 +97,7 @@ class EventIndex:
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
     def competitor_at(self, second: int) -> tuple[str, bool]:
-        """Return `(name, began)` of the busy process that was reported nearest to a session second.
+        """Return `(name, began)` for the busy process that was reported nearest to the session second `second`.
 
         `began` says whether the process began to be busy at that time. The name is "" if no process was reported near
         the second.
@@ -126,16 +126,17 @@ class EventIndex:
         return name, most[name]
 
     def memory_taker(self, start_s: int, end_s: int) -> MemoryTaken | None:
-        """Return the report on the program whose memory rose most by a time between two session seconds.
+        """Return the report with the greatest rise of a program's memory, or None if there is no report.
 
-        Reports from the last minutes before `start_s` count too. The result is None without a report.
+        Only reports from between the session seconds `start_s` - MEMORY_BEFORE_S and `end_s` count. Reports from before
+        `end_s` - FAR_BACK_S do not count.
         """
         begin_s = max(start_s - MEMORY_BEFORE_S, end_s - FAR_BACK_S)
         near = [taken for t_ns, taken in self._events[MemoryTaken] if begin_s <= t_ns // NS <= end_s + 1]
         return max(near, key=lambda taken: (taken.grew_mib, taken.name), default=None)
 
     def competitor_now(self, until_s: int) -> tuple[str, float]:
-        """Return `(name, percent)` of the busy process that was reported last, and its CPU use in percent of a core.
+        """Return `(name, percent)`: the busy process that was reported last, and its CPU use in percent of a core.
 
         The result is `("", 0)` if no process was reported in the last 35 s. `until_s`: the present session second.
         """

@@ -1,8 +1,8 @@
 """Internal errors of the analysis. An error in one part costs only the figures that depend on that part.
 
 A fold is a part of the analysis that takes the batches of a session one by one. A `Guard` stands in front of each fold.
-A fold that raised an error gets no more data, and an empty fold answers in its place. Each figure knows the failed
-folds that it depends on. Such a figure is shown as unavailable, never as 0, as missing or as good.
+A fold that raised an error gets no more data, and an empty fold answers in its place. A figure that depends on a failed
+fold is shown as unavailable. It is not shown as 0 or as a good value.
 """
 
 import threading
@@ -28,10 +28,10 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Notes(threading.local):
-    """The names of the failed folds and figures that are read while a figure is computed, in the order of reading.
+    """The names of the failed folds and figures that a thread read while it computed a figure, the first read first.
 
-    An inner figure may be computed during an outer one. The inner figure depends only on the names that were added
-    since its own computation began.
+    To compute a figure, a second figure may have to be computed. The second figure depends only on the names that were
+    added since its own computation began.
     """
 
     names: list[str] | None = None  # None while no figure is being made.
@@ -99,11 +99,12 @@ class Faults:
         return next((fault for name, fault in self.found.items() if name in set(names)), None)
 
     def attempt(self, name: str, make: Callable[[], T], unknown: Callable[[], T]) -> tuple[T, frozenset[str]]:
-        """Compute the figure `name`. Return it, and the names of the failed folds and figures on which it depends.
+        """Compute the figure `name`. Return `(figure, failed)`.
 
-        The names are an empty set if all is well. `make` computes the figure. If `make` fails, the names include
-        `name`, and `unknown` computes the figure instead, as if nothing were known. A figure that failed once is not
-        tried again. Raises UnavailableError if `unknown` fails as well.
+        `failed` has the names of the failed folds and figures on which the figure depends; it is empty if all is well.
+        `make` computes the figure. If `make` raises an error, `failed` contains `name`, and `unknown` computes the
+        figure instead, as if nothing were known. Later calls for this figure do not call `make` again. Raises
+        UnavailableError if `unknown` raises an error as well.
         """
         if (names := _notes.names) is not None:
             return self._collected(names, name, make, unknown)
@@ -212,7 +213,7 @@ class Guard:
     def _fail(self, error: Exception) -> None:
         """Store the error.
 
-        Raises MemoryError if the error is one, and UnavailableError if the empty fold failed as well.
+        If `error` is a MemoryError, it is raised. Raises UnavailableError if the empty fold failed as well.
         """
         if isinstance(error, MemoryError):
             raise error

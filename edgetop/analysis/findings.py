@@ -69,7 +69,7 @@ class WarmupShort:
 
 @frozen
 class NotSettled:
-    """Percentiles that may still change when more inferences are measured."""
+    """The finding that some percentiles may still change when more inferences are measured."""
 
     quantiles: tuple[float, ...]
     count: int  # of inferences
@@ -110,7 +110,7 @@ class StillWarming:
 
 @frozen
 class SettingDiffers:
-    """The finding that the user declared another governor or power mode, in a label, than the board has."""
+    """The finding that a label, given by the user, names another governor or power mode than the board has."""
 
     setting: str  # "governor" or "power-mode"
     declared: str
@@ -243,7 +243,10 @@ class FellBack:
 
 @frozen
 class Crossings:
-    """The finding that inferences change between providers (such as a GPU and the CPU), as none runs all operators."""
+    """The finding that inferences change between providers, such as a GPU and the CPU.
+
+    No provider ran all operators.
+    """
 
     providers: tuple[str, ...]
     partitions: int
@@ -296,7 +299,10 @@ class NotFused:
 
 @frozen
 class SmallForDelegate:
-    """The finding that the model is so fast that handing an inference over to a delegate may take most of its time."""
+    """The finding that inferences are so short that handing them over to a delegate may take most of the time.
+
+    A delegate runs operators, for example on a GPU.
+    """
 
     inference_ns: float
     providers: tuple[str, ...]  # to which it is handed over

@@ -262,7 +262,10 @@ class Folds:
         self.forecast.fold(batch)
 
     def _at_equal_position(self, seconds: Seconds) -> Seconds:
-        """Return these seconds with times per token at equal context position, or without any if that has failed."""
+        """Return the seconds with times per token that are converted to one position in the context.
+
+        If the part of the analysis that converts them has failed, return the same seconds without inferences.
+        """
         with contextlib.suppress(UnavailableError):
             judged: Seconds = self.positions.judged(seconds)
             return judged
@@ -344,7 +347,7 @@ class Folds:
         self._checkpoints.save(at_ns, state)
 
     def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
-        """Return new folds without data. Their alert rules are the same."""
+        """Return new folds without data, with the alert rules of these folds."""
         return type(self)(self._rules)
 
     def reset(self) -> None:
@@ -420,7 +423,10 @@ class Folds:
 
     @once
     def slowdowns_view(self) -> SlowdownsView:
-        """Return the slowdowns of all streams. The baseline is included only if there is one stream."""
+        """Return the slowdowns of all streams.
+
+        The result contains the burst (the first steady 30 s) only if the session has one stream.
+        """
         only = self.only_stream
         return only.slowdowns if only else join_slowdowns(self.stream_views())
 
@@ -438,8 +444,9 @@ class Folds:
     def power_view(self, axis: Axis | None = None) -> PowerView:
         """Return the power of all rails over the measured phase.
 
-        `axis`: the time axis for a timeline of the leading rail's power; None for no timeline. Confidence intervals of
-        all rails are computed only without `axis`.
+        The leading rail is the total; without a total, the greatest sum of rails; without both, the greatest rail.
+        `axis`: the time axis for a timeline of the leading rail's power. Only the leading rail then gets confidence
+        intervals. None for no timeline, but confidence intervals for every rail.
         """
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
@@ -465,8 +472,8 @@ class Folds:
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """Return the energy of one inference, over the whole session.
 
-        `power`: the power of the rails. `only_leading`: True returns only the total or, without a total, the leading
-        rail: the greatest sum of rails or else the greatest rail.
+        `power`: the power of the rails. `only_leading`: True returns only the leading rail. It is the total; without a
+        total, the greatest sum of rails; without both, the greatest rail.
         """
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
@@ -500,7 +507,8 @@ class Folds:
     def precision_view(self) -> PrecisionView:
         """Return the precision of the percentiles of the whole session.
 
-        During the measurement, the result may be some seconds old. With several streams, the precision is not judged.
+        During the measurement, the result may be some seconds old. With several streams, the result is UNJUDGED, which
+        has no figures.
         """
         only = self.only_stream
         return only.precision if only else UNJUDGED

@@ -98,9 +98,9 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
     """Return the clock to show, or None if there is none.
 
-    The firmware's clock is preferred. Second is the clock whose cap fell furthest, if a cap fell. Third is, within the
-    group with the highest frequency, the clock with the highest mean. `groups`: the clocks of each group. `tracks`: the
-    readings of all sensors.
+    The result is the firmware's clock. Without this clock, it is the clock whose cap fell furthest. If no cap fell, the
+    group with the highest frequency is chosen, and of its clocks the clock with the highest mean. `groups`: the clocks
+    of each group. `tracks`: the readings of all sensors.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)
@@ -134,7 +134,10 @@ def headroom_c(zone: TrackView) -> float | None:
 
 
 def _clock_groups(clocks: Sequence[TrackView]) -> Iterator[tuple[TrackView, ...]]:
-    """Yield tuples of clocks: four or more neighbouring CPUs of one kind as a group, any other clock alone."""
+    """Yield groups of clocks.
+
+    The clocks of four or more neighbouring CPUs of one kind are one group. Every other clock is a group by itself.
+    """
 
     def cpu_mhz(clock: TrackView) -> float | None:  # CPUs of one kind have the same highest clock.
         return clock.info.max if _CPU.fullmatch(clock.info.label) else None

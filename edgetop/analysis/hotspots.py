@@ -196,7 +196,7 @@ class Operators:
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo, counts: tuple[EventCounts, ...]) -> None:
-        """Add the profiling round. `counts`: what was counted in its operators.
+        """Add a profiling round: `burst`, with its figures `info`. `counts`: what was counted in its operators.
 
         A round disturbed by other processes counts only until the first undisturbed round.
         """
@@ -271,7 +271,8 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
     """Return the last profiling rounds that show the present state, the oldest first.
 
     `bursts` has all rounds with their figures, in order of time. The result has the last LEAST_BURSTS rounds. If they
-    have fewer than LEAST_RUNS inferences, earlier rounds that took about as long are added.
+    have fewer than LEAST_RUNS inferences together, earlier rounds are added, from the latest back. An earlier round is
+    added only if its inferences took about as long as those of the last LEAST_BURSTS rounds.
     """
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]
@@ -297,11 +298,10 @@ def short_name(operator: OperatorView) -> str:
 
 
 def full_name(operator: OperatorView) -> str:
-    """Return the operator's name in the runtime, with its name in the model's file if that differs:
+    """Return the operator's name in the runtime and its name in the model's file, such as `conv_1 = /net/conv`.
 
-    `conv_1 = /net/conv`.
-
-    A runtime's name that is only an operator type and a number is left out.
+    If the two are equal, or the name in the file is unknown, return the runtime's name. If the runtime's name begins
+    with the operator type, return the name in the file.
     """
     if not operator.origin or operator.origin == operator.name:
         return operator.name

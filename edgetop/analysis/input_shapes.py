@@ -1,7 +1,7 @@
-"""The latency of calls by the size of their inputs: tokens, batch, image size.
+"""The latency of calls, in groups by the size of their inputs: tokens, batch, image size.
 
-If there are many calls in a second, only a sample of the calls is recorded with the size. So a group counts fewer calls
-than were made. In older recordings, a size is recorded only if it differs from the size of the previous call.
+If there are many calls in a second, only a sample of the calls is recorded with the size. So the groups have fewer
+calls than were made. In older recordings, a size is recorded only if it differs from the size of the previous call.
 """
 
 import math
@@ -87,9 +87,10 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add calls of one stream. Readings with the same time belong to one call. A call without both does not count.
+        """Add calls of one stream. Two readings with the same time belong to one call.
 
-        `number`: the stream's number. `sizes`: readings of the input sizes. `calls`: readings of the latencies.
+        `number`: the stream's number. `sizes`: readings of the input sizes. `calls`: readings of the latencies. A call
+        counts only if both its size and its latency were read.
         """
         _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
         elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]

@@ -2,7 +2,7 @@
 
 An inference queued if, at its intended start, the previous inference of its stream was still running. If none was
 running, the engine woke up late: it waited for a CPU, its CPU quota was used up, or its timer was slow. The sensors'
-readings in those seconds show which of the three causes it was. Without readings, the cause is unknown.
+readings in the seconds with late starts show which of the three causes it was. Without readings, the cause is unknown.
 """
 
 from dataclasses import replace
@@ -40,7 +40,7 @@ TIMER_NS = 1_000_000
 
 @frozen
 class LateStarts:
-    """How late inferences started in seconds with missed deadlines. Figures have two significant digits."""
+    """How late inferences started, from the seconds in which deadlines were missed. Figures have two digits."""
 
     queued_share: float  # inferences due while the one before was running, divided by those late only by their start
     wait_ns: float  # mean lateness of all

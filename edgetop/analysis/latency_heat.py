@@ -62,7 +62,7 @@ class LatencyAxis:
     high_ns: float
 
     def row_edges(self, rows: int) -> Floats:
-        """Return the latencies between the rows in ns, from the lowest edge to the highest: `rows` + 1 values."""
+        """Return the latencies in ns at the `rows` + 1 borders of the rows, the lowest first."""
         return _row_edges(self.low_ns, self.high_ns, rows)
 
     def shares(self, column: HeatColumn, rows: int) -> Floats:
@@ -99,9 +99,9 @@ def _row_edges(low_ns: float, high_ns: float, rows: int) -> Floats:
 def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None, zoom: int = 0) -> LatencyAxis:
     """Return a latency axis that fits these columns. Pass at least one column.
 
-    A single outlier does not change the axis. `deadline_ns`: a deadline in ns that the axis includes if it is near
-    enough; None for no deadline. `zoom`: how often the user has zoomed in. Each time, the upper end moves towards the
-    lower end: the logarithm of their ratio is divided by 1.5.
+    One outlier does not change the axis. `deadline_ns`: a deadline in ns that the axis includes if it is near enough;
+    None for no deadline. `zoom`: how often the user has zoomed in. Each time, the upper end moves towards the lower
+    end: the logarithm of their ratio is divided by 1.5.
     """
     medians = [column.p50_ns for column in columns]
     least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
@@ -114,7 +114,7 @@ def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None
 
 
 class LatencyHeat:
-    """Adds up the latency histograms of single seconds, to get the columns of a heat map.
+    """Adds up the latency histogram of each second, to get the columns of a heat map.
 
     Pass the seconds in the order of time.
     """
@@ -158,8 +158,8 @@ class LatencyHeat:
     ) -> tuple[HeatColumn, ...]:
         """Return the columns of a heat map along the time axis. Columns without inferences are left out.
 
-        `latest`: the histograms of the last `latest_s` seconds. `unfinished`: the known part of the second after these.
-        `of_response`: True for response times, False for service times.
+        `latest`: the complete seconds, with a histogram for each of the last `latest_s` seconds. `unfinished`: the
+        present second, as far as it is known. `of_response`: True for response times, False for service times.
         """
         width = axis.column_s
         first, end = axis.from_s // width, -(-min(axis.to_s, self._closed_until_s + 1) // width)

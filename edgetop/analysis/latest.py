@@ -1,4 +1,4 @@
-"""Store the latest inferences, for exact figures of short times, and the latest seconds, for longer times."""
+"""Stores the latest inferences, for exact figures of short times, and the latest seconds, for longer times."""
 
 import zlib
 
@@ -158,9 +158,9 @@ class LatestSeconds:
 
 
 class _Compressed:
-    """Rows of seconds with compressed histograms.
+    """Rows, one for each second, with compressed histograms.
 
-    They take a quarter of the memory or less, because most buckets of a histogram are neighbours.
+    The histograms take a quarter of the memory or less, because most buckets of a histogram are neighbours.
     """
 
     def __init__(self, seconds: Seconds) -> None:

@@ -49,7 +49,7 @@ class LongerOperators:
         self._add(bursts, max(bursts.longer_runs or 0, 0))
 
     def _add(self, of: ProfileBurst | ProfileBursts, count: int) -> None:
-        """Count the operator that took longer, in `count` slow inferences."""
+        """Add `count` slow inferences in which the operator `of.longer` took longer than usual."""
         name = of.longer
         if name and count and (name in self._by_name or len(self._by_name) < MOST_NAMES):
             of_name = self._by_name.setdefault(name, _Longer())
@@ -66,7 +66,7 @@ class LongerOperators:
         return max(able, key=lambda name: (self._by_name[name].count, name), default="")
 
     def _is_no_chance(self, one: _Longer) -> bool:
-        """Whether an operator took longer in too many slow inferences for chance.
+        """Whether an operator took longer in more slow inferences than chance explains. `one`: its counts.
 
         By chance, its share of the slow inferences would be its share of the time. The probability is bounded by
         Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based on the sum of observations,

@@ -12,8 +12,8 @@ The gain errors of the two voltages are not independent: one converter with one 
 are added (5.2.2, correlated input quantities). The makers do so, too: an INA238 may be off by 0.1 % and 25 ppm/K x
 100 K in each voltage, and its datasheet states twice that, 0.7 %, for the power.
 
-In a difference of two powers of one meter, shunt and gain count for the difference only, and a constant offset of the
-shunt's voltage cancels.
+If two powers of one meter are subtracted, the errors of shunt and gain are a share of the difference, and a constant
+offset of the shunt's voltage cancels.
 """
 
 import math

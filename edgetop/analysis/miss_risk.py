@@ -6,8 +6,8 @@ Parameter and quantile estimation for the generalized Pareto distribution, Techn
 sums over a histogram. A law is fitted above each of several thresholds, from the lowest threshold at which the law fits
 the data. The estimate is the mean over these laws. The fit is tested by the statistic of Anderson and Darling (critical
 values: Choulakian and Stephens 2001, Technometrics 43). The law's shape parameter is the least certain. So it is moved
-towards a usual value: with fewer data, further (Martins and Stedinger 2000, Generalized maximum-likelihood generalized
-extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
+towards a usual value: the fewer the data, the further (Martins and Stedinger 2000, Generalized maximum-likelihood
+generalized extreme-value quantile estimators for hydrologic data, Water Resources Research 36).
 
 Slow inferences come in groups. So the confidence interval of the risk comes from a bootstrap that draws whole blocks of
 time (Künsch 1989, The jackknife and the bootstrap for general stationary observations, Annals of Statistics 17). The
@@ -142,11 +142,11 @@ def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) ->
 
 
 def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
-    """Return `(laws, reason)`: a law for each usable threshold, the lowest first, and why there are none.
+    """Return `(laws, reason)`: a Pareto law for each usable threshold, and the reason if there are no laws.
 
-    Ignore `reason` if there are laws. The first of these laws fits the data well. Laws above higher thresholds need not
-    fit. `blocks`: latency histograms of successive blocks of time. `deadline`: the histogram bucket that contains the
-    deadline.
+    The law above the lowest threshold comes first. It fits the data well; the fit of the next laws is not tested.
+    `reason` is meaningless if there are laws. `blocks`: latency histograms of successive blocks of time. `deadline`:
+    the histogram bucket that contains the deadline.
     """
     whole, weight = blocks.sum(axis=0), blocks.sum(axis=1)
     count, last = int(weight.sum()), int(np.flatnonzero(whole)[-1])
@@ -183,9 +183,10 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
     """Return two arrays: the shape and the scale of the Pareto law, for each row of `held`.
 
-    The arguments are the same as for `_fitted`. The shape is the weighted mean of the shape that `_fitted` returns and
-    the usual shape. The weights follow from the variances of the two. Near 0, the variance of a fitted shape is about 1
-    divided by the number of independent inferences (Hosking and Wallis 1987). The mean of the law is that of the data.
+    `held`: in each row, the number of inferences in each histogram bucket above the threshold. `fit`: the threshold and
+    its buckets. The shape is the weighted mean of the fitted shape (`_fitted`) and the usual shape. The weights follow
+    from the variances of the two. Near 0, the variance of a fitted shape is about 1 divided by the number of
+    independent inferences (Hosking and Wallis 1987). The mean of the law is that of the data.
     """
     shape, _ = _fitted(held, fit)
     weight = SHAPE_SPREAD**2 / (SHAPE_SPREAD**2 + 1 / fit.independent)

@@ -1,7 +1,7 @@
 """The roofline model: whether memory or arithmetic limits the speed of an operator.
 
-No operator can be faster than its bytes through the memory and its FLOPs through the arithmetic units (Williams,
-Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
+An operator takes at least the time in which the memory moves its bytes, and at least the time in which the arithmetic
+units do its FLOPs (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785).
 """
 
 from dataclasses import replace
@@ -34,8 +34,9 @@ def rates(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
     """Return the FLOP/s and bytes/s of one call of an operator.
 
     `flops`: the call's FLOPs. `moved`: the bytes that the call moves. `ns`: the time of the call in ns. `ceilings`: the
-    highest rates of the board. Each may be None if unknown. A call that is too short for the runtime's clock has no
-    rates. A call that moves bytes faster than the memory can took them from a cache, so it has no bytes/s.
+    highest rates of the board. Each may be None if unknown. If the call is too short for the runtime's clock, both
+    rates are None. If the bytes/s are higher than the memory allows, the bytes came from a cache, and the result has no
+    bytes/s.
     """
     if not ns or ns <= 0:
         is_short = ns is not None and (flops is not None or moved is not None)

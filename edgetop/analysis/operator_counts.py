@@ -1,8 +1,8 @@
 """What the CPU and the kernel counted in each operator: cycles, instructions, cache misses, page faults.
 
-The counts are from profiled inferences, in which the time of every n-th event was noted. So they are exact for page
-faults and an estimate for the rest. Their interval has two parts: the number of notes is known up to chance, and some
-profilers only tell roughly when operators began.
+The counts are from profiled inferences, in which the time of every n-th event was noted. For page faults, n is 1 and
+the count is exact. For other events, the count is an estimate. Its interval has two parts: the number of noted events
+varies by chance, and some profilers tell only roughly when operators began.
 """
 
 import math
@@ -69,13 +69,13 @@ class OperatorCounts:
 
     @property
     def events(self) -> Mapping[str, int]:
-        """Return the counted events by name, each with the number of events for which one note stood."""
+        """Return a dict by the name of each counted event. The value is n if every n-th event was noted."""
         return self._every
 
     def of(self, key: Key) -> OperatorEvents | None:
         """Return the events of one operator in an inference, or None if nothing was counted in this session.
 
-        `key`: the operator's name, type and provider. The bytes are still unknown: `with_bytes`.
+        `key`: the operator's name, type and provider. The result has no bytes; the function `with_bytes` adds them.
         """
         if not self._runs:
             return None
@@ -126,11 +126,12 @@ def bound_of(
     flops: int | None, moved: int | None, events: OperatorEvents | None, calls: float, ns: float | None,
     ceilings: Ceilings | None,
 ) -> Bound:  # fmt: skip
-    """Return what limits a call of an operator, from the counted bytes if these decide it, else from those of its file.
+    """Return what limits a call of an operator, and which bytes show it: counted bytes or those of the model's file.
 
-    `flops`: the FLOPs of a call. `moved`: the bytes that a call moves by the model's file. `events`: what was counted
-    in an inference. `calls`: calls per inference. `ns`: the time of a call in ns. `ceilings`: the highest rates of the
-    board. Each may be None if unknown. The counted bytes decide if both ends of their interval give the same limit.
+    Counted bytes are used if both ends of their interval give the same limit. Otherwise, the bytes of the model's file
+    are used. `flops`: the FLOPs of a call. `moved`: the bytes that a call moves according to the model's file.
+    `events`: what was counted in an inference. `calls`: calls per inference. `ns`: the time of a call in ns.
+    `ceilings`: the highest rates of the board. An unknown argument is None.
     """
     interval = events.bytes_ci95 if events else None
     if interval is not None and calls:

@@ -99,7 +99,7 @@ class OperatorEnergies:
 class _Sums:
     """The least-squares equations of some power readings: one set for each assumed delay (lag) of the readings.
 
-    The last row and the last column are for the time between inferences.
+    The last row and the last column of the equations are for the time between inferences.
     """
 
     count: int
@@ -179,7 +179,11 @@ class PhasePower:
         self._place = next((n for n, info in sensors if self._is_wanted(info)), None)
 
     def _is_wanted(self, info: SensorInfo) -> bool:
-        """Return whether the readings of a sensor are used: means since the reading before."""
+        """Whether the readings of a sensor are used.
+
+        They are used if it is the chosen sensor. If no sensor was chosen, the sensor of the board's total power is used
+        if its readings are means since the previous reading.
+        """
         if self._sensor_id is not None:
             return info.id == self._sensor_id
         return info.kind == "power" and info.role == "total" and bool(info.averages)
@@ -301,8 +305,8 @@ def _told_apart(
 
     `blocks`: the equations of the readings, for successive times. `operators`: all operators in the order in which they
     run. `mean_ns`: the mean latency of an inference in ns. The power of each operator is estimated by itself, and the
-    energy of a group is the sum over its operators. A single power for a whole group would be wrong, and would distort
-    the power of its neighbours.
+    energy of a group is the sum over its operators. One power for a whole group would be wrong, and would distort the
+    power of its neighbours.
     """
     shares = np.array([operator.share for operator in operators])
     errors = np.hypot([_share_error(operator) for operator in operators], BORDER)
@@ -416,7 +420,7 @@ def _over_lags(
 
 
 def _solved(normal: Floats, right: Floats, squared: float) -> tuple[Floats, float]:
-    """Return the solution of normal equations, and the sum of the squared residuals.
+    """Return `(solution, residuals)` of normal equations. `residuals` is the sum of the squared residuals.
 
     `normal`: the matrix of the equations. `right`: their right side. `squared`: the sum of the squared readings.
     """

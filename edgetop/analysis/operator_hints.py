@@ -173,8 +173,8 @@ def _dominant(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
     """Return the operators that reach far fewer FLOP/s than similar operators.
 
-    Similar operators have the same type, and at most twice as many FLOPs per byte moved. `inference_ns`: the time of an
-    inference in ns; None if unknown.
+    Similar operators have the same type, and at most twice as many FLOPs per byte moved as the operator.
+    `inference_ns`: the time of an inference in ns; None if unknown.
     """
     rated = []
     for operator in operators:
@@ -226,9 +226,9 @@ def _type(operator: OperatorView) -> str:
 
 
 def _handed_over(operators: Sequence[OperatorView], inference_ns: float | None) -> Iterator[Hint]:
-    """Yield a hint if a model on another device is so small that the handing over may take most of the time.
+    """Yield a hint if an inference is so short that handing it over to an accelerator may take most of its time.
 
-    There is no hint if the model does more FLOP/s there than any CPU can.
+    There is no hint if the accelerator reaches more FLOP/s than any CPU can.
     """
     others = sorted({operator.provider for operator in operators} - _NOT_HANDED_TO)
     if not others or inference_ns is None or inference_ns >= SMALL_NS:

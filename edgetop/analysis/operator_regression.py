@@ -30,10 +30,10 @@ class PhaseCounts:
             phases.fold(batch)
 
     def view(self, operators: Sequence[OperatorView]) -> Mapping[Key, OperatorEvents]:
-        """Return the estimated events by operator (its name, type and provider). Operators without a figure lack.
+        """Return the estimated events of operators, as a dict by `(name, type, provider)`.
 
-        `operators`: all operators in the order in which they run. Operators that can only be told apart together with
-        their neighbours have no figure.
+        Operators that cannot be told apart from their neighbours are left out. `operators`: all operators in the order
+        in which they run.
         """
         means: dict[int, dict[str, float]] = {}
         limits: dict[int, dict[str, Interval]] = {}

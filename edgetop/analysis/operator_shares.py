@@ -191,8 +191,8 @@ class Tally:
 def half_widths(values: Floats) -> Floats | None:
     """Return half of the 95 % interval of the median of each column of `values`, or None if there are too few rows.
 
-    The interval is computed by Student's t from the standard deviation. So a single outlier makes the interval wide,
-    and the share does not count as settled.
+    The interval is computed by Student's t from the standard deviation. So one outlier makes the interval wide, and the
+    share does not count as settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:

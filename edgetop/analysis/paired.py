@@ -47,10 +47,9 @@ class Difference:
 def undisturbed(values: Floats) -> Floats:
     """Return `values` without outliers. With few values, nothing is left out.
 
-    `values`: the difference within each pair of measurements. An outlier is the difference of a pair between which
-    something else happened, such as other load. On a CPU that other programs use too, a median can be several times
-    higher in one turn than in the next. The limit is so far out that 95 % intervals stay correct,
-    even with heavy tails (tests/analysis/test_paired.py).
+    `values`: one difference for each pair of measurements. An outlier is a value far from the median of `values`. It
+    arises if another program disturbed only one measurement of the pair. The limit is so far from the median that 95 %
+    intervals stay correct, even with heavy tails (tests/analysis/test_paired.py).
     """
     if len(values) < 2 * LEAST_PAIRS:  # With so few values, outliers cannot be told.
         return values
@@ -93,7 +92,7 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 
 @lru_cache
 def _rejected(count: int, level: float) -> int:
-    """Return how many of the sorted averages of pairs lie below the interval, and as many above it.
+    """Return how many of the sorted averages of pairs to drop at each end of the list, to get the interval.
 
     `count` is the number of differences. `level` is the significance level of the two-sided test, such as 0.05.
     """

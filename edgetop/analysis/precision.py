@@ -205,9 +205,9 @@ def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
 
 
 def _alike(swing: Floats, weight: Floats) -> float:
-    """Return the factor, at least 1, by which the correlation of successive blocks raises the variance of their sum.
+    """Return the factor, at least 1, by which the correlation of successive blocks raises the variance of a total.
 
-    `swing`: the sum of each block. `weight`: the number of inferences in each block.
+    `swing`: for each block of time, a sum over its inferences. `weight`: the number of inferences in each block.
     """
     noise = swing / np.sqrt(weight)
     noise = noise - noise.mean()

@@ -42,9 +42,10 @@ class PrefillSlowdowns(Slowdowns):
         self.rows = NO_SECONDS.rows  # of the last LATEST_S seconds that end with a prompt, as they were
 
     def join(self, first: Slowdowns, number: int = PREFILL) -> None:
-        """Use the signals of `first`, which finds the slowdowns of generating tokens. `number`: this stream's number.
+        """Use the sensor signals of `first`, the object that finds the slowdowns of generating tokens.
 
-        Each batch must be passed to `first` before it is passed to this object.
+        `number`: the number of the stream whose prompts this object examines. Each batch must be passed to `first`
+        before it is passed to this object.
         """
         super().join(first, number)
         self.signals.positions = EqualPosition()  # the position in the context is without meaning for a prompt
@@ -100,9 +101,9 @@ class PrefillSlowdowns(Slowdowns):
         return equal if len(equal) else self.rows
 
     def drift_ratio(self) -> float | None:
-        """Return the median prefill time of the last steady span divided by that of the first steady half minute.
+        """Return the median prefill time of the last steady span, divided by the median of the first steady 30 s.
 
-        Both are for prompts of equal length. The result is None if one of the two is unknown.
+        Both medians are for prompts of equal length. The result is None if one of the medians is unknown.
         """
         view = self.view()
         if view.burst is None:

@@ -48,12 +48,12 @@ class ProviderShare:
 def provider_shares(
     engine: EngineInfo, views: Sequence[OperatorView], fallback: FallbackReasons | None = None
 ) -> tuple[ProviderShare, ...] | None:
-    """Return what each provider was asked for and did, requested ones first. None if no provider is known.
+    """Return, for each provider, whether the user requested it and what it ran, or None if no provider is known.
 
-    `views` are the operators over all profiling rounds; empty if they were not profiled. `fallback` has the runtime's
-    reasons why operators fell back; None if the runtime was not asked. Names of providers are
-    compared without regard to case. If the user requested one delegate, all operators that did not fall back to the CPU
-    are counted as operators of this delegate.
+    Requested providers come first. `views` are the operators over all profiling rounds; empty if they were not
+    profiled. `fallback` has the runtime's reasons why operators fell back; None if the runtime was not asked. Names of
+    providers are compared without regard to case. If the user requested one delegate, all operators that did not fall
+    back to the CPU are counted as operators of this delegate.
     """
     fell_to = hosts(engine.preferred) if engine.asked else frozenset()
     delegates = [name for name in engine.asked if "/" in name]

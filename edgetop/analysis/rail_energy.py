@@ -2,8 +2,9 @@
 
 It is computed by the trapezoidal rule on the session's monotonic clock. At the beginning and the end of the phase,
 readings are interpolated linearly. If a reading is the mean since the previous reading, it counts for all of the time
-in between. Such a sensor misses nothing, and only the shares of its first and last reading are uncertain. If readings
-are missing for more than a few intervals, nothing is made up: this time counts neither in the energy nor in the mean.
+in between. Such a sensor misses nothing. Only how much of its first and last reading belongs to the phase is uncertain.
+If readings are missing for more than a few intervals, nothing is made up: this time counts neither in the energy nor in
+the mean.
 """
 
 import math
@@ -90,7 +91,7 @@ class RailEnergy:
     def add(self, t_ns: Ints, watts: Floats) -> None:
         """Add readings. `t_ns`: their session times in ns. `watts`: their values in W.
 
-        A reading whose time is not later than all earlier times is left out.
+        A reading is used only if it is later than every reading that was added before.
         """
         is_past = self._ended_ns != NEVER_NS and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
         if is_past and len(self._first_ns) > LEARNED_INTERVALS:
@@ -107,7 +108,7 @@ class RailEnergy:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
-        """Add a span of time of which only summary figures are known, instead of single readings.
+        """Add a span of time of which only summary figures are known, instead of individual readings.
 
         The span must be later than all readings before. `t_ns` and `until_ns`: its begin and end in ns. `mean_w`,
         `high_w` and `last_w`: the mean, the highest and the last power in W. The mean counts for the whole span,
@@ -122,7 +123,7 @@ class RailEnergy:
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """Return `(t_ns, watts)` without the readings after the phase, except the first one after its end."""
+        """Return `(t_ns, watts)` without the readings after the end of the phase. Only the first of them is kept."""
         if self._ended_ns == NEVER_NS:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1

@@ -69,7 +69,7 @@ class Profile:
 def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> tuple[OperatorFigures, ...] | None:
     """Return the figures of every operator, or None if there was no profiling round.
 
-    For a language model, they are those of a token.
+    For a language model, the figures are for one token.
     """
     session = analysis.operators.session
     if manifest.generation is None:
@@ -127,9 +127,10 @@ def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
 
 @once
 def operator_events(analysis: Folds) -> Mapping[Key, OperatorEvents]:
-    """Return what was counted in each operator, by its name, type and provider. Operators without counts lack.
+    """Return what was counted in each operator, as a dict by `(name, type, provider)`.
 
-    If the profiler did not say when operators ran, the counts are estimated by a regression.
+    Operators without counts are left out. If the profiler did not say when operators ran, the counts are estimated by a
+    regression.
     """
     tally, line_bytes = analysis.operators.counts, line_bytes_of(analysis.event_figures())
     views = analysis.operators.session.views()

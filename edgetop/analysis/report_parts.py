@@ -51,7 +51,7 @@ _TIMES = tuple(name for name in Times.__dataclass_fields__ if name.endswith("_ms
 class ResponseFigures(Times):
     """Figures of response times in ms.
 
-    A response time begins at the intended start of an inference under a paced load.
+    A response time begins at the start time that the load sets for an inference.
     """
 
     asked_hz: float | None
@@ -103,8 +103,9 @@ def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> 
 def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
     """Return the latency of one stream. `view`: the stream.
 
-    If nothing was measured, the result has the figures that another tool printed, or no figures. `with_risk`: whether
-    to estimate the risk of missing the deadline, which takes longer.
+    If nothing was measured, the result has only the count 0 and the number of errors. In a session that was imported
+    from another tool, it then has the figures that the tool printed. `with_risk`: whether to estimate the risk of
+    missing the deadline, which takes longer.
     """
     statistics = view.statistics
     if statistics is None:
@@ -143,7 +144,7 @@ def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, wit
 
 
 def _imported_latency(analysis: Folds, manifest: Manifest) -> LatencyFigures | None:
-    """Return the latency figures that another tool printed, or None if the session does not come from a tool.
+    """Return the latency figures that another tool printed, or None if the session was not imported from one.
 
     A figure that the tool did not print is None.
     """

@@ -56,9 +56,10 @@ class Uncertainty:
 def uncertainty_of(
     energy_j: Mean | None, found: MeterError | MeterUnknown, rate_hz: float | None
 ) -> Uncertainty | None:
-    """Return how exact the energy of an inference in J is, or None if the energy is unknown.
+    """Return how exact the energy of an inference is, or None if the energy is unknown.
 
-    `found`: by how much the meter may be off, in W. `rate_hz`: inferences per second.
+    `energy_j`: the energy in J with its interval. `found`: by how much the meter may be off, in W. `rate_hz`:
+    inferences per second.
     """
     if energy_j is None or not rate_hz:
         return None

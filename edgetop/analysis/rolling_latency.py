@@ -90,7 +90,7 @@ class Recent:
 
 
 class RollingLatency:
-    """Computes the latency in the measured phase, from the table of seconds and from individual inferences."""
+    """Computes the latency in the measured phase, from individual inferences and from rows for whole seconds."""
 
     def __init__(self, since_ns: int = 0) -> None:
         """Begin without data. Inferences before the session time `since_ns`, a whole second in ns, do not count."""
@@ -119,7 +119,7 @@ class RollingLatency:
     def successor(self) -> "RollingLatency":
         """Return an empty object for a stream that begins now.
 
-        Pass only rows of seconds to the new object, because it ignores individual inferences.
+        Pass only the rows for whole seconds to the new object, because it ignores individual inferences.
         """
         other = RollingLatency(self._since_ns)
         other.load = self.load
@@ -129,13 +129,13 @@ class RollingLatency:
         return other
 
     def of_seconds(self) -> "RollingLatency":
-        """Return a copy that ignores individual inferences from now on, and uses only rows of seconds."""
+        """Return a copy that ignores individual inferences from now on, and uses only the rows for whole seconds."""
         other = copy.deepcopy(self)
         other.forget_single()
         return other
 
     def forget_single(self) -> None:
-        """Drop all individual inferences, and ignore later ones. From then on, only rows of seconds count."""
+        """Drop all individual inferences, and ignore later ones. Only the rows for whole seconds then count."""
         self._latest = LatestInferences(NEVER_NS)
         self._open = self._whole = None
         self._figures = {}
@@ -178,7 +178,7 @@ class RollingLatency:
 
         `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
         start or the last reset. `now_ns`: the present session time in ns. `service`: whether the heat map shows service
-        times although the load is paced.
+        times although the load sets start times.
         """
         session, response = self.statistics(now_ns), self.response(now_ns)
         window, window_response, buckets, is_exact = session, response, self.buckets, False
@@ -199,10 +199,10 @@ class RollingLatency:
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
     def recent(self, now_ns: int) -> Recent:
-        """Return a summary of the last RECENT_S seconds before `now_ns`, or SLOW_RECENT_S for a slow model or pace.
+        """Return a summary of the last RECENT_S seconds or, if they have too few inferences, of SLOW_RECENT_S seconds.
 
-        `now_ns`: the present session time in ns. The summary is computed only from rows of seconds, because every
-        reader of a session has these rows: a run, its replay and a remote screen get the same result.
+        `now_ns`: the present session time in ns. The summary is computed only from the rows for whole seconds, because
+        every reader of a session has these rows: a run, its replay and a remote screen get the same result.
         """
         found = Recent()
         for window_s in (RECENT_S, SLOW_RECENT_S):
@@ -233,23 +233,23 @@ class RollingLatency:
         return find_late_starts(concatenate([self._recent.since(since_ns), self._open_part()]), self.load, signals)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
-        """Return the rows of the last ten minutes from the table of seconds.
+        """Return the rows of the last ten minutes from the table with one row per second.
 
-        The last row is the last complete second.
+        The last row is for the last complete second.
         """
         rows = self._recent.rows()
         return rows[rows["t_ns"] > rows["t_ns"][-1] - LATEST_NS] if len(rows) else rows
 
     def points(self, axis: Axis) -> Points:
-        """Return the timeline. Low: shortest latency, middle: p50, high: p99, top: longest."""
+        """Return the timeline: low is the shortest latency, middle the p50, high the p99, top the longest latency."""
         return self._timeline.points(axis)
 
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
         """Return the distribution of latency over time, as one column for each step of the time axis.
 
         For a language model, the times between tokens are shown instead of latencies. Columns without inferences are
-        left out. `service`: False shows response times if the load is paced, because these miss deadlines. True, or a
-        load that is not paced, shows service times.
+        left out. `service`: True shows service times. False shows response times, because these miss deadlines, or
+        service times if the load sets no start times.
         """
         if self._has_tokens:
             return self._token_heat.columns(axis, self._recent_tokens, RECENT_SECONDS - 1, NO_SECONDS)
@@ -268,7 +268,7 @@ class RollingLatency:
     def response(self, end_ns: int) -> Statistics | None:
         """Return the statistics of response times up to the session time `end_ns`, in ns.
 
-        The result is None if the load is not paced or nothing was measured.
+        The result is None if the load sets no start times, or if nothing was measured.
         """
         if not self.load.is_paced:
             return None
@@ -283,7 +283,7 @@ class RollingLatency:
 
     @property
     def response_buckets(self) -> histogram.Counts:
-        """Return the histogram of response times. It is empty if the load is not paced."""
+        """Return the histogram of response times. It is empty if the load sets no start times."""
         return self._all_responses().buckets
 
     @property

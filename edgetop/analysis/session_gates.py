@@ -99,7 +99,7 @@ class GateResult:
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
-    """Return a function of a report and a unit that reads one figure, whatever the unit.
+    """Return a function that takes a report and a unit, and returns one figure of the report. It ignores the unit.
 
     `path`: the figure, such as "memory.rss_peak_mib".
     """
@@ -110,7 +110,7 @@ def _figure(path: str) -> Callable[[Report, str], Number]:
 def _latency(key: str) -> Callable[[Report, str], Number]:
     """Return a function that reads one latency figure of a report. `key`: the figure, such as "p99_ms".
 
-    Under a paced load, the function reads the response time, which includes the time in the queue.
+    If the load sets start times, the function reads the response time, which includes the time in the queue.
     """
     return lambda report, _: getattr(report.latency.response or report.latency, key)
 
@@ -192,7 +192,7 @@ def _leak(report: Report, _unit: str) -> Number:
 
 
 def _fallback(report: Report, _unit: str) -> Number:
-    """Return the share of the operators' time, in percent, that was not spent where the user requested.
+    """Return the share of the operators' time, in percent, that was not spent on the requested providers.
 
     The result is None if it is unknown.
     """
@@ -286,8 +286,9 @@ def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
 def matching(wanted: str, names: Collection[str]) -> list[str]:
     """Return the names that a user may mean by `wanted`.
 
-    If a name is equal to `wanted`, only equal names are returned. Else, file names that are equal without folder or
-    suffix are returned. If there are none, all names that contain `wanted` are returned.
+    These are the names equal to `wanted`. If there are none, they are the names that equal `wanted` without their
+    folders, or without folders and suffix. If there are none either, they are all names that contain `wanted`, in upper
+    or lower case.
 
     >>> matching("det", ["det.onnx", "det_large.onnx", "rec.onnx"]), matching("LARGE", ["det.onnx", "det_large.onnx"])
     (['det.onnx'], ['det_large.onnx'])

@@ -126,7 +126,8 @@ class _Parts:
     def _kept(self, name: str, make: Callable[[], Part]) -> Part:
         """Return the view `name`, which several parts share. `make` is called only when it is first needed.
 
-        If parts of the analysis failed while the view was made, each part of the report that uses the view is told so.
+        If parts of the analysis failed while the view was made, each part of the report that uses the view becomes
+        unavailable.
         """
         if name not in self._views:
             with noting() as failed:

@@ -153,7 +153,7 @@ class Totals:
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
-        """Update the longest series of successive missed deadlines. `rows`: the next rows of the table of seconds.
+        """Update the longest series of successive missed deadlines. `rows`: the rows of the next seconds.
 
         A series may continue over several seconds.
         """

@@ -2,7 +2,7 @@
 
 The burst is the first steady 30 s, at a speed that the board may not sustain. It is the baseline for slowdowns. The
 sustained span is the last span, at most ten minutes long, in which the latency neither rises nor falls. Both are
-computed only from the rows of seconds, because a replay of a day has no histogram for each second.
+computed only from the table with one row per second, because a replay of a day has no histogram for each second.
 """
 
 import numpy as np
@@ -56,7 +56,8 @@ class SpanFigures:
 def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:
     """Return the figures of the last steady span after the burst, or None if no span was steady.
 
-    `rows`: the table of seconds for the last ten minutes. `burst`: the first steady 30 s; None if unknown.
+    `rows`: the table with one row per second, for the last ten minutes. `burst`: the first steady 30 s; None if
+    unknown.
     """
     rows = rows[rows["count"] > 0]
     if burst is not None:
@@ -86,7 +87,7 @@ def _is_steady(level: npt.NDArray[np.int64]) -> bool:
 def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
     """Return the figures of the inferences in session seconds `from_s` to `to_s`, or None if there are no inferences.
 
-    `rows`: the rows of exactly these seconds in the table of seconds.
+    `rows`: one row for each of these seconds.
     """
     rows = rows[rows["count"] > 0]
     if not len(rows) or to_s <= from_s:
@@ -106,9 +107,8 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
     """Return the weighted quantile of `values`.
 
-    It is the least value up to which the weights add up to the share `quantile` (0 to 1) of all `weights`. Sorting the
-    seconds of ten minutes took half of the time of a screen refresh. So only values near the quantile are sorted. A
-    pivot from a sample discards about half of the values at a time.
+    It is the least value up to which the weights add up to the share `quantile` (0 to 1) of all `weights`. To save
+    time, only values near the quantile are sorted. A pivot from a sample discards about half of the values at a time.
     """
     wanted, sorted_at_once, sample = quantile * float(weights.sum()), 1_000, 64
     while len(values) > sorted_at_once:

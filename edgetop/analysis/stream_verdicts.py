@@ -1,7 +1,7 @@
-"""The verdict on a session with several streams, joined from the verdicts on the single streams.
+"""The verdict on a session with several streams, joined from the verdicts on each stream.
 
-The session has the most serious state of any stream, and names the streams in this state. A stream is ignored when it
-hardly runs, or when the program does not call it at present, unless it has troubles.
+The session has the most serious state of any stream, and names the streams in this state. A stream without troubles is
+ignored if it hardly runs, or if the program does not call it at present.
 """
 
 from collections.abc import Iterator, Sequence
@@ -116,7 +116,7 @@ def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
 def _past(judged: Sequence[Judged]) -> Iterator[Past]:
     """Yield the troubles that are over.
 
-    A trouble of the whole board is yielded once. A trouble of single streams has the names of these streams.
+    A trouble of the whole board is yielded once. A trouble of some streams has the names of these streams.
     """
     pairs = [(one.name, past) for one in judged for past in one.verdict.past]
     is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)

@@ -57,8 +57,8 @@ class StreamFolds:
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
         """Take the stream's part of a batch. The stream's slowdowns are not updated here.
 
-        `seconds`: the stream's rows in the table of seconds. `has_latency`: whether to update the latency too. Pass
-        False if the stream shares the latency of the whole session.
+        `seconds`: the stream's rows, one for each second. `has_latency`: whether to update the latency too. Pass False
+        if the stream shares the latency of the whole session.
         """
         self.precision.fold(seconds)
         if seconds.response is not None and self.latency.load.deadline_ns is not None:
@@ -74,7 +74,7 @@ class StreamFolds:
 
     @property
     def only_prefill(self) -> PrefillSlowdowns | None:
-        """The slowdowns of processing prompts, if no request to a language model gave a second token. Else None."""
+        """The slowdowns of processing prompts if no request generated more than one token, or else None."""
         is_only = self.prefill is not None and self.positions is not None and self.positions.usual_ns is None
         return self.prefill if is_only and self.prefill is not None and len(self.prefill.rows) else None
 
@@ -132,7 +132,7 @@ class StreamView:
 
     @noted
     def response(self) -> Statistics | None:
-        """The statistics of response times, or None if the load is not paced or nothing was measured."""
+        """The statistics of response times, or None if the load sets no start times or nothing was measured."""
         return self._folds.latency.response(self._moment.until_ns)
 
     @noted
@@ -204,7 +204,7 @@ class StreamView:
     def sustained_lately(self) -> SpanFigures | None:
         """The last steady span for a screen: computed every ten seconds while the session runs, and at its end.
 
-        Computing the span takes several ms, which was a third of a refresh.
+        The result is None if no span was steady. Computing it at each refresh of the screen would take too long.
         """
         if self._moment.is_over:
             return self.sustained
@@ -259,7 +259,7 @@ class StreamView:
         """The p50 of the last steady span divided by the p50 of the first steady 30 s, such as 1.2 for 20 % slower.
 
         Both are for inputs of the same size. The ratio is None if it is unknown, or if inputs changed in size and the
-        sizes of single calls are unknown.
+        sizes of individual calls are unknown.
         """
         burst, held, sizes = self.burst, self.sustained, self.input_sizes
         is_comparable = burst and held and (len(self.slowdowns.equal_rows) or not (sizes and sizes.differ))
@@ -332,8 +332,8 @@ class StreamView:
 def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
     """Return the slowdowns of all streams as slowdowns of the session.
 
-    Slowdowns that begin together become one slowdown. It has the most certain cause, and the latency ratio of the
-    stream that slowed down most.
+    Slowdowns that begin together are joined to one slowdown. Its cause is the most certain cause among them. Its
+    latency ratio is the ratio of the stream that slowed down most.
     """
     ordered = sorted(
         ((slowdown, view.name) for view in views for slowdown in view.slowdowns.slowdowns),

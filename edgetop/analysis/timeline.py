@@ -171,7 +171,11 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """Return the session second at which an axis that follows the time ends. `span`: the length of the axis in s."""
+    """Return the session second, after the present, at which the time axis of a running session ends.
+
+    `now_s`: the present session time in s. `span`: the length of the axis in s. The end moves by several seconds at a
+    time if the axis is long.
+    """
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)
 
@@ -382,7 +386,7 @@ _LOW, _MIDDLE, _HIGH, _WEIGHT, _TOP = range(5)
 
 
 class _Bins:
-    """The figures of every quantity in every bin of time, as an array of shape (figures, tracks, bins).
+    """The figures of every quantity in every bin of time, as an array of shape (figures, quantities, bins).
 
     The weight of an empty bin is 0.
     """

@@ -8,8 +8,8 @@ into processing prompts, generating, and the rest. The power of each activity is
 over all seconds. Activities that are shorter than the interval of the readings can be told apart if their shares differ
 from second to second. Otherwise the error is large, and there is no figure.
 
-The processing of a prompt ends with its first token. If it is longer than the free part of that second, it began in
-earlier seconds, and fills the parts of them in which no tokens were generated.
+The processing of a prompt ends with its first token. It is taken to fill the part of that second in which no tokens
+were generated. If it takes longer, it also fills such parts of the seconds before.
 """
 
 from dataclasses import dataclass, field
@@ -98,7 +98,7 @@ class TokenEnergy:
                 return
 
     def _divide(self, second: int, decode_s: float, to_first_ns: int) -> None:
-        """Add a second. The time to the first tokens in this second is spread over this second and the seconds before.
+        """Add a second. The time to its first tokens is spread over this second and the seconds before.
 
         `second`: the session second. `decode_s`: for how many seconds tokens were generated in this second.
         `to_first_ns`: the sum of the times to the first tokens that came in this second, in ns.

@@ -40,7 +40,7 @@ class _Sums:
 
 
 class GenerationFold:
-    """Collects the figures of a language model's tokens, from the table of seconds."""
+    """Collects the figures of a language model's tokens, from the table with one row per second."""
 
     def __init__(self) -> None:
         self._sums = _Sums()

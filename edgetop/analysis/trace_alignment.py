@@ -2,9 +2,9 @@
 
 First, the mean power is correlated with the share of the time in inferences, for all offsets. Then, in some windows of
 full resolution, an exact offset is searched: the offset at which the progress of the inference (its phase) explains
-most of the variance of the power. Latencies vary, so a wrong inference explains less, even if inferences follow each
-other without a pause. A line through the offsets of the windows gives the offset and the drift of the instrument's
-clock. The confidence is the share of the windows whose offset is near the line.
+most of the variance of the power. Latencies vary, so a trace that is shifted by an inference fits less well, even if
+inferences follow each other without a pause. A line through the offsets of the windows gives the offset and the drift
+of the instrument's clock. The confidence is the share of the windows whose offset is near the line.
 """
 
 import math
@@ -194,11 +194,12 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
 
 
 def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, period_s: float) -> tuple[int, bool]:
-    """Return by how many inferences the offset should be later, and whether this number stands out.
+    """Return `(later, is_certain)`: by how many inferences the offset should be later, and if this is certain.
 
-    Inferences at even intervals look alike. Then only a part of the trace in which the load begins, ends or pauses
-    shows which is which. `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: what was found.
-    `period_s`: the usual time from one start to the next in s.
+    It is certain if every other number explains the power clearly worse in some part of the trace. Inferences at even
+    intervals look alike, so only a part in which the load begins, ends or pauses can show the right number. `folds`:
+    the parts of the trace in full resolution. `offset_s` and `drift`: what was found. `period_s`: the usual time from
+    one start to the next in s.
     """
     reach = min(max(math.ceil(SEARCHED_S / period_s), int(SEARCHED_INFERENCES)), MOST_PERIODS)
     tried = range(-reach, reach + 1)
@@ -213,7 +214,7 @@ def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, p
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
-    """Return an improved offset in s and drift. They explain the power in all parts of the trace best.
+    """Return `(offset, drift)`, the offset in s, that together explain the power in all parts of the trace best.
 
     `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: the values near which to search.
     `latency_s`: the median latency in s.
@@ -242,10 +243,10 @@ def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s:
 
 
 def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the offset in s at time 0 and the drift of a line through `(time, offset)` pairs, both in s.
+    """Return `(offset, drift)` of the line through the points `found`, which are `(time, offset)` pairs in s.
 
-    The drift is the median of the slopes between pairs of points. The offset is the median of each point's offset less
-    drift x time (Theil, Sen).
+    `offset` is the line's offset in s at time 0. `drift` is the line's slope: the median of the slopes between pairs of
+    points. `offset` is the median of each point's offset minus drift x time (Theil, Sen).
     """
     times, offsets = np.array(found).T
     if len(times) < 2:
@@ -335,10 +336,11 @@ class _Fold:
         return float((sums**2 / np.maximum(counts, 1)).sum()) / self._total
 
     def best(self, center_s: float, reach_s: float, step_s: float) -> float | None:
-        """Return the offset in s that explains most of the power's variance, or None if none stands out.
+        """Return the offset in s that explains most of the power's variance.
 
-        `center_s` and `reach_s`: the middle and half the length of the searched range in s. `step_s`: the distance in s
-        of the offsets that are tried first. Then smaller steps are tried around the best of them.
+        The result is None if this offset explains too little, or hardly more than the offsets near it. `center_s` and
+        `reach_s`: the middle and half the length of the searched range in s. `step_s`: the distance in s of the offsets
+        that are tried first. Then smaller steps are tried around the best of them.
         """
         if self._is_empty:
             return None

@@ -83,7 +83,7 @@ class LimitedBy:
 
 @frozen
 class SlowedBy:
-    """A slowdown as a reason. Its cause and its first piece of evidence are shown."""
+    """A slowdown that is the reason for a state. Its cause and its first piece of evidence are shown."""
 
     slowdown: Slowdown
 
@@ -244,7 +244,7 @@ class FaultFound:
 
 @frozen
 class AbDifference:
-    """The difference of p50 between A and B.
+    """The difference between the p50 of A and the p50 of B.
 
     `ratio`: B divided by A; None if there are too few turns. `smallest`: the smallest difference that can be detected,
     as a share (0.01 is 1 %); None if it is unknown.

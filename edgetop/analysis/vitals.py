@@ -142,7 +142,7 @@ def _context(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the p99 of the latency with the deadline. Under a paced load, it is the p99 of response times."""
+    """Yield the p99 of the latency with the deadline. If the load sets start times, it is the p99 of response times."""
     if not view.deadline or view.ab is not None:
         return
     if view.latency.streams:
@@ -258,7 +258,7 @@ def _leak(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the power, with its limit if one is known. The limit is a problem only while it slows the board."""
+    """Yield the power, with its limit if one is known. It is shown as critical only while the limit slows the board."""
     limit, now, leading = view.power_limit, view.throttles.now, view.power.leading
     if limit and limit.now_w is not None:
         level: Level = "critical" if now is not None and now.cause == "power-cap" else "good"
