@@ -84,7 +84,10 @@ def _burst(message: dict[str, Any]) -> Message:
 
 
 def _counts(message: dict[str, Any], operators: int) -> tuple[EventCounts, ...]:
-    """Return the counted events of operators. Raises ValueError if they are malformed."""
+    """Return the counted events of operators. `message` has rows by event. Raises ValueError if they are malformed.
+
+    `operators` is the number of operators.
+    """
     found = [(name, *of) for name, of in message.items()]
     counts = counts_of(json.dumps(found))
     if len(counts) != len(found) or any(row[0] >= operators for of in counts for row in of.rows):
@@ -100,7 +103,10 @@ def _operators(rows: list[Any]) -> tuple[Operator, ...]:
 
 
 def _fallback(told: dict[str, Any] | None) -> FallbackReasons | None:
-    """Return the runtime's reasons why operators fell back, with every text shortened to one line."""
+    """Return why operators do not run on the requested providers, with every text shortened to one line.
+
+    `told` is the runtime's report as JSON, or None. For None, the result is None.
+    """
     if told is None:
         return None
     reasons = [(one_line(text, MAX_REASON), int(count)) for text, count in told["reasons"].items()]
@@ -141,7 +147,7 @@ MAX_PENDING = 2**20  # two seconds of the fastest models, 30 MB
 
 
 class InOrder:
-    """Sorts the records of several parallel streams by the start of the inferences."""
+    """Sorts the records of several streams (loops that run in parallel) by the start of the inferences."""
 
     def __init__(self, streams: int) -> None:
         self._streams = streams

@@ -183,16 +183,16 @@ class BurstTaken:
 
 @frozen
 class Reached:
-    """Says that all inferences in later records begin at `monotonic_ns` or later. Used only inside an engine."""
+    """Says that all inferences in later records begin at `monotonic_ns` or later. The session does not get it."""
 
     monotonic_ns: int
 
 
 @frozen
 class Backlog:
-    """Says that the data after this message had to wait in the engine, because edgetop did not read the data at once.
+    """Says that the data after this message had to wait in the engine, because edgetop was slow to read.
 
-    With `is_over`, the message says that the waiting has ended: the data after it did not wait.
+    If `is_over` is True, it says the reverse: the data after it did not wait.
     """
 
     is_over: bool
@@ -243,7 +243,7 @@ class Ended:
 
 @frozen
 class OfVariant:
-    """A message of one of the two engines of an A/B session. `side` says which engine sent it."""
+    """A message of one engine of an A/B session. `side` is 0 for engine A and 1 for B."""
 
     side: int  # 0 is A, 1 is B
     message: Loaded | StageMemory
@@ -340,9 +340,9 @@ class FillRate:
         self._emptied_s = clock()
 
     def half_full_in_s(self, held: float) -> float:
-        """Return in how many seconds the buffer will be half full, or infinity if `held` is 0.
+        """Return in how many seconds the buffer, which has just been emptied, will be half full.
 
-        `held` is the share of the buffer, 0 to 1, that was in use just before it was emptied now.
+        `held` is the share of the buffer, 0 to 1, that was in use before. If it is 0, the result is infinity.
         """
         now_s, before_s = self._clock(), self._emptied_s
         self._emptied_s = now_s

@@ -115,7 +115,7 @@ def _identify(file: BinaryIO, size: int) -> str | None:
 
 
 def _is_onnx(file: BinaryIO) -> bool:
-    """Whether a file consists only of fields of ONNX's ModelProto, with all the required ones. It must not be empty."""
+    """Return True if a file is ONNX's ModelProto: it has all the required fields and nothing but known fields."""
     missing, data = set(_REQUIRED), memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
         for field, value in fields(data, Budget()):

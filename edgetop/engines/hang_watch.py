@@ -20,7 +20,7 @@ POISSON_GAPS = 20  # longest gap between random arrivals, in mean gaps; one of 5
 
 
 class HangWatch:
-    """Notices that an engine hangs, from its messages and its CPU time. `why` says so in words."""
+    """Notices that an engine hangs, from its messages and its CPU time. Its method `why` says so in words."""
 
     def __init__(
         self, spec: EngineSpec, cpu_ns: Callable[[], int], clock: Callable[[], int] = time.monotonic_ns
@@ -39,7 +39,10 @@ class HangWatch:
         self._measured_from_ns: int | None = None
 
     def heard(self, *, began_measuring: bool = False) -> None:
-        """Note that the engine has just sent something. `began_measuring` says that it began the measured phase."""
+        """Note that the engine has just sent something.
+
+        `began_measuring` says that the engine has just begun the measured phase.
+        """
         now = self._clock()
         self._longest_ns = max(self._longest_ns, now - self._last_ns)
         self._last_ns, self._cpu_before = now, None

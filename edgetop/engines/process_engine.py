@@ -126,9 +126,9 @@ class ProcessEngine:
         )
 
     def _gets_more_time(self) -> bool:
-        """Give a silent engine more time to start, if it has used CPU time since the last call.
+        """Give a silent engine more time to start if it has used CPU time since the last call.
 
-        Return whether it gets more time. An engine that has had all its time gets none.
+        Return True if it gets more time. After several extensions it gets none.
         """
         before_ns, self._used_ns = self._used_ns, self._cpu_ns()
         is_busy = self._used_ns - before_ns >= STARTING * self._hello_timeout_s * NS
@@ -179,7 +179,7 @@ class ProcessEngine:
         self._send({"command": "profile"})
 
     def take_turns(self, turns: list[list[int]]) -> None:
-        """Tell the engine when to run. It waits for this after its warm-up.
+        """Tell the engine when to run. The engine waits for this call after its warm-up.
 
         `turns` are [from, until] in ns of CLOCK_MONOTONIC, ascending and with gaps between them.
         """
@@ -234,7 +234,8 @@ def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float
     """Run one inference in another process, and return the shapes of all tensors, or None if that fails.
 
     `spec` names a TFLite model. `python` is the path of an interpreter that has the runtime, by default edgetop's own.
-    The process has the calling thread's niceness, which should be the lowest priority while an engine is measured.
+    The process inherits the niceness of the calling thread: while an engine is measured, call this from a thread with
+    the lowest priority.
     """
     from edgetop.models.inspection import RuntimeShapes  # noqa: PLC0415  a run imports it off its main thread
 

@@ -123,8 +123,8 @@ class TurnsEngine:
     def _passed_on(self, side: int, message: Message) -> list[Message]:  # noqa: C901, PLR0911  one case for each kind
         """Return the messages that the session gets for `message` from one engine.
 
-        `side` is 0 for engine A and 1 for B. The start and the phases of the session are engine A's, so those of B are
-        dropped. After a model was loaded again, only the start, the end and problems are passed on.
+        `side` is 0 for engine A and 1 for B. The start and the phases of A count as those of the session, so B's are
+        dropped. After the models were loaded again, only the start of A, the ends and problems are passed on.
         """
         name = f"{SIDES[side]}: load {self._load + 1}" if self._load else SIDES[side]
         match message:

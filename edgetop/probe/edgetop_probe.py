@@ -107,12 +107,13 @@ class Ring:
         self._numbers[at >> 3] = sequence + 1
 
     def recorder(self, name, tap):
-        """Return two functions for calls with the name number `name`: `record(start_ns, end_ns)` and `give(calls)`.
+        """Return two functions, `record(start_ns, end_ns)` and `give(calls)`, for calls with the name number `name`.
 
-        `record` is a fast `put` for a successful call. `give(calls)` allows the next `calls` calls of `record`.
-        `record` returns how many calls are left. If none was left, or in a forked child, which needs another file, it
-        writes nothing and returns -1. `tap` is the object that holds this file. `record` touches little memory, because
-        a program that calls 20 times a second has cold caches.
+        `record` writes a successful call to the file, faster than `put`. It may do so only as often as `give` has
+        allowed: `give(calls)` allows the next `calls` calls. `record` returns how many calls are left. It writes
+        nothing and returns -1 if none was left, or in a forked child, which needs another file. `tap` is the object
+        that holds this file. `record` touches little memory, because a program that calls 20 times a second has cold
+        caches.
         """
         following, memory, header, size, write, thread = self._next, self._map, HEADER_BYTES, SLOT_BYTES, _write, _ident
         calm, ends = 0, _write_sequence
@@ -259,14 +260,17 @@ class Probe:
     """
 
     def __call__(self, name="inference", frame=0):
-        """Time the `with` block as one inference of the model `name`.
+        """Time the `with` block as one inference of the model `name`. `frame` is the frame's number, 0 for none.
 
         If the block raises, the inference counts as failed.
         """
         return _Timed(str(name), CALL, int(frame) & LARGEST) if _tap.is_watched else _nothing
 
     def stage(self, name, frame=0):
-        """Time the `with` block as a stage of a frame. `name` is any word, such as "capture" or "preprocess"."""
+        """Time the `with` block as a stage of a frame. `name` is any word, such as "capture" or "preprocess".
+
+        `frame` is the frame's number, 0 for none.
+        """
         return _Timed(str(name), STAGE, int(frame) & LARGEST) if _tap.is_watched else _nothing
 
     def drop(self):

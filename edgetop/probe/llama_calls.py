@@ -17,8 +17,8 @@ PRELOADED = "preload"  # part of the name of the library for C programs
 def wrap(module, make, like):
     """Wrap the functions of `module`, which is `llama_cpp.llama_cpp`.
 
-    `make(describe, threads, feed)` returns the hook's wrapper for sessions. `like(real, timed)` gives a function the
-    name of another one.
+    `make(describe, threads, feed)` returns the hook's `_Wrapper` with these parameters. `like(real, timed)` returns
+    `timed` with the name of `real`.
     """
     if _is_seen(module):
         return
@@ -36,7 +36,10 @@ def wrap(module, make, like):
 
 
 def _is_seen(module):
-    """Whether the function that ctypes has found for `llama_decode` is that of the library for C programs."""
+    """Return True if the library for C programs already times the calls of `module`, so that nothing is wrapped here.
+
+    It does if ctypes has found that library's `llama_decode`, and not llama.cpp's.
+    """
     address = ctypes.cast(module._lib.llama_decode, ctypes.c_void_p).value  # noqa: SLF001
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -107,11 +110,10 @@ class _Timed:
         return timed
 
     def batch(self, real):
-        """Return a timed version of `real`.
+        """Return a timed version of `real`, which is `llama_decode` or `llama_encode`.
 
-        It returns a number below 0 if it has failed. A number above 0 says that there was no room in the cache, so
-        that the program may try a smaller batch, or that the program's callback has ended the batch (include/llama.h):
-        this is no inference.
+        A result below 0 says that the inference failed. A result above 0 says that there was none: the cache had no
+        room, so that the program may try a smaller batch, or the program's callback ended the batch (include/llama.h).
         """
         now, note = self._now, self._note
 
@@ -149,7 +151,7 @@ class _Timed:
             pass
 
     def _known(self, context):
-        """Return the notes about a context that is met the first time, and report how long its model took to load."""
+        """Return the notes about a context that is new to this object, and report how long its model took to load."""
         model = _address(self._get_model(context))
         path, start, end = self._models.get(model, ("", 0, 0))
         freed = self._freed.get(path)
@@ -167,5 +169,5 @@ class _Timed:
 
 
 def _address(pointer):
-    """Return the address in a pointer of ctypes, which is a number or an object that has one."""
+    """Return the address that `pointer` holds. `pointer` is a number, or a ctypes object with a number."""
     return getattr(pointer, "value", pointer)

@@ -1,8 +1,9 @@
 """Time the inferences of a program that uses ncnn. The Python hook loads this file when the program imports ncnn.
 
 An inference of ncnn is several calls: an extractor takes the inputs, and then computes each output that the program
-extracts. It lasts from the first input to the last output. It has ended when all outputs of the net are extracted. A
-program that extracts only some of them ends it with the extractor, or with the next input.
+extracts. The inference lasts from the first input to the last output. It is over when all outputs of the net are
+extracted. If the program extracts only some outputs, it is over when the program deletes the extractor or gives it the
+next input.
 """
 
 import atexit
@@ -17,8 +18,8 @@ FAILED = -1  # what a call that raised counts as; ncnn returns 0 for success
 def wrap(module, make, like):
     """Wrap the classes of `module`, which is ncnn's Python module.
 
-    `make(describe, threads, feed)` returns the hook's wrapper for sessions. `like(real, timed)` gives a function the
-    name of another one.
+    `make(describe, threads, feed)` returns the hook's `_Wrapper` with these parameters. `like(real, timed)` returns
+    `timed` with the name of `real`.
     """
     timed = _Timed(make(_describe, _threads, (2, "mat")))
     net, extractor = module.Net, module.Extractor
@@ -58,7 +59,10 @@ class _Net:
         self.path, self.device, self.outputs, self.load_ns = "", "CPU", None, 0
 
     def learn(self, net):
-        """Read the device and the outputs of the loaded `net`. `outputs` stays None if ncnn does not list these."""
+        """Read the device and the outputs of the loaded `net`.
+
+        If ncnn does not list the outputs, the attribute `outputs` stays None.
+        """
         if getattr(net.opt, "use_vulkan_compute", False):
             self.device = "Vulkan"
         try:
@@ -231,7 +235,7 @@ class _Timed:
             self._gone(address)
 
     def _record(self, inference):
-        """Record an inference if an output was extracted, and forget it."""
+        """Record an inference and mark it as over. Without an extracted output, do nothing."""
         start, end, inputs = inference.start, inference.end, inference.inputs
         if not end:
             return

@@ -2,8 +2,8 @@
 
 All requests of a compiled model are one session. A call of `InferRequest.infer` is an inference, which is also what
 `CompiledModel.__call__` and `infer_new_request` make. An asynchronous inference lasts as long as OpenVINO says:
-`InferRequest.latency` is the time from its start in the runtime to its end. It is read when the program learns that the
-inference has ended: from `wait`, by its callback, or when it starts the same request again.
+`InferRequest.latency` is the time from its start in the runtime to its end. The latency is read when the program learns
+that the inference has ended: from `wait`, by its callback, or when it starts the same request again.
 """
 
 import os
@@ -19,8 +19,8 @@ COST_EACH = 16  # measure the cost of one asynchronous inference in 16
 def wrap(module, make, like):
     """Wrap the classes of `module`, which is OpenVINO's Python API.
 
-    `make(describe, threads, feed)` returns the hook's wrapper for sessions. `like(real, timed)` gives a function the
-    name of another one.
+    `make(describe, threads, feed)` returns the hook's `_Wrapper` with these parameters. `like(real, timed)` returns
+    `timed` with the name of `real`.
     """
     wrapper = make(_describe, _threads, (1, "inputs"))
     _Timed(module, wrapper).wrap(like)
@@ -138,7 +138,10 @@ class _Timed:
         return timed
 
     def copied(self, real):
-        """`InferRequest(other)` is the same request, such as one of a class that the program has derived."""
+        """Return a timed version of `real`, which makes an `InferRequest` from another one.
+
+        Both are the same request of OpenVINO, so the new object gets the notes of the other one.
+        """
 
         def timed(request, *args, **options):
             real(request, *args, **options)
@@ -198,18 +201,19 @@ class _Timed:
         return timed
 
     def _settle(self, request, ok=1, end=0):
-        """Record the asynchronous inference of `request`, if one was started and is not recorded yet.
+        """Record the asynchronous inference of `request`, if there is one that is not recorded yet.
 
-        `ok` is 0 if it failed, else 1. `end` is the time in ns at which it had ended, 0 for now.
+        `ok` is 0 if it failed, else 1. `end` is the time in ns at which it had ended; 0 stands for now.
         """
         started = vars(request).pop("_edgetop_started", None)
         if started is not None:
             self._put(request, request, end or self._now(), started[0], ok)
 
     def _put(self, session, request, end, started=0, ok=1):
-        """Record an inference of `session` that had ended at `end`. It lasted as long as `request` says.
+        """Record an inference of `session`. `request.latency` says how long it lasted.
 
-        `started` is when it was started, 0 if unknown: the inference then ends at `end`. `ok` is 0 if it failed, else
+        `end` is a time at which it had ended. `started` is the time at which it was started, 0 if unknown. If `started`
+        is known, the end is computed from the latency; else the inference ends at `end`. `ok` is 0 if it failed, else
         1. Times are in ns.
         """
         begin = self._now()
@@ -259,7 +263,7 @@ class _Timed:
 
     @staticmethod
     def _replaced(args, options, ours):
-        """Return the arguments of `set_callback` with `ours(callback)` in place of the callback."""
+        """Return the arguments (`args`, `options`) of `set_callback` with `ours(callback)` in place of the callback."""
         callback = args[0] if args else options.get("callback")
         if not callable(callback):
             return args, options
@@ -359,7 +363,7 @@ class _Timed:
 
 
 class _Slots:
-    """Notes about the requests of an `AsyncInferQueue`, which are known by their number."""
+    """Notes about the requests of one `AsyncInferQueue`. Each request is known by its number in the queue."""
 
     def __init__(self):
         self.chosen = {}  # number of the idle request that a thread has got, by thread

@@ -77,7 +77,7 @@ def on_board(bind: Bind, path: Optional[str]) -> Bind:
 
 class VirtualBoard:
     def __init__(self, page: Page, clock: Callable[[], int] = time.monotonic_ns) -> None:
-        """Run on the board that writes to `page`. `clock` returns ns.
+        """Prepare to apply the effects that a virtual board writes into `page`. `clock` returns ns.
 
         Raises ValueError if the page is of another version.
         """
@@ -91,7 +91,7 @@ class VirtualBoard:
         self._leaked_bytes = 0
 
     def running(self, call: Call) -> Call:
-        """Return a function that makes `call`, then applies the slowdown, leak or crash that the page then demands."""
+        """Return a function that makes `call` and then does what the page demands: slow down, leak memory or crash."""
         now, doubles, integers = self._clock, self._page.doubles, self._page.integers
 
         def run() -> Any:

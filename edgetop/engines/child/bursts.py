@@ -79,10 +79,9 @@ class Bursts:
         self._due_ns = max(self._began_ns + min(self._every_ns, FIRST_AFTER_NS), self._affordable_ns())
 
     def _affordable_ns(self) -> int:
-        """Return the earliest time, in ns, at which the next burst may begin.
+        """Return the earliest time, in ns, at which the next burst (a few instrumented inferences) may begin.
 
-        All bursts together may take the share MAX_DUTY of the time. A burst is a few instrumented inferences. The next
-        one is assumed to have one inference.
+        All bursts together may take the share MAX_DUTY of the time. The next burst is assumed to be one inference.
         """
         return self._began_ns + int((self._used_ns + self._least_ns * RESERVE) / MAX_DUTY)
 
@@ -122,8 +121,8 @@ class Bursts:
     def _profile(self, call: Callable[[], Any], budget_ns: int) -> Optional[Dict[str, Any]]:
         """Run a few instrumented inferences and return the result of `Profile.describe`, or None if profiling failed.
 
-        `budget_ns` limits their time, in ns. `call` runs one plain inference. It is repeated afterwards, until latency
-        is back to normal.
+        `budget_ns` limits their time, in ns. `call` runs one plain inference. Afterwards plain inferences are run until
+        latency is back to normal.
         """
         stolen_before, begin = stolen_ns(), self._clock()
         left_ns = max(0, budget_ns - self._settling_ns)
@@ -164,8 +163,8 @@ class Bursts:
 def _settling_ns(run_ns: List[int]) -> int:
     """Return for how many ns after a burst (a few instrumented inferences) the inferences must not count.
 
-    `run_ns` has the times of the burst's inferences, in ns. The result is 0 if one of them took more than 0.1 s, since
-    later ones are then hardly affected.
+    `run_ns` has the times of the burst's inferences, in ns. The result is 0 if one of these took more than 0.1 s, since
+    the inferences after such a burst are hardly affected.
     """
     longest = max(run_ns) if run_ns else SETTLE_BELOW_NS
     return max(SETTLE_NS, longest) if longest < SETTLE_BELOW_NS else 0
@@ -204,8 +203,8 @@ def open_bursts(adapter: Any, spec: Dict[str, Any], outlet: Any, control: Any) -
 def _fallback(adapter: Any, operators: List[Any], outlet: Any, control: Any) -> Dict[str, Any]:
     """Return {"fallback": why operators do not run on the requested providers}, in the runtime's own words.
 
-    The result is {} if they do, if the runtime does not say why, or if that cannot be found out. `operators` are those
-    of a profiled inference; empty if none was profiled.
+    `operators` are the operators of a profiled inference; empty if no inference was profiled. Returns {} if all
+    operators run on the requested providers, or if the reasons cannot be found out.
     """
     if not hasattr(adapter, "explain_fallback"):
         return {}
@@ -220,9 +219,10 @@ def _fallback(adapter: Any, operators: List[Any], outlet: Any, control: Any) -> 
 
 
 def _tried(make: Callable[[], Any], control: Any, samples: EventSamples) -> Tuple[Any, int, List[Any]]:
-    """Make a profiler with `make` and let it profile one inference, of which `samples` notes the events.
+    """Make a profiler with `make` and let it profile one inference.
 
-    Return (profiler, duration in ns, the operators that it reported). Raises ProfilingError if it reports no operator.
+    Return (profiler, ns that this took with the time to settle, the operators that the profiler reported). `samples`
+    notes the events of the inference. Raises ProfilingError if the profiler reports no operator.
     """
     profiler = make()
     begin = time.monotonic_ns()

@@ -123,7 +123,7 @@ def _run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
 
 
 def _nothing() -> None:
-    """Profile no operators, or store no outputs."""
+    """Do nothing. It stands for a step that the user did not ask for: to profile operators or to store outputs."""
 
 
 def _varying(spec: Dict[str, Any], adapter: Any) -> List[str]:

@@ -3,9 +3,11 @@
 A request is one inference: its prompt is processed (prefill), then its tokens are generated one by one (decode). The
 terms are those of AIPerf 0.13 and MLPerf Client 1.5:
 
-- TTFT: from when a request was due until its first token, with the wait, the division into tokens and the prefill.
+- TTFT: from when a request was due until its first token. It includes the wait, the division of the prompt into tokens,
+  and the prefill.
 - ITL: the time between two successive tokens. Each gap is recorded.
-- Prefill time: from the tokens of the prompt until they are processed. The first token's sampling comes after it.
+- Prefill time: from when the prompt is divided into tokens until all of these are processed. The choice of the first
+  token comes after it.
 
 Every request begins with an empty context: no prompt is found in a cache. Requests before the measurement generate few
 tokens, as in llama-bench, whose warm-up is one prompt and one token.

@@ -64,10 +64,9 @@ class Server:
     ) -> "Answer":
         """Send a GET request, or a POST with `content` as JSON. Return the answer once its headers have come.
 
-        The whole answer to a GET request must come within DOCUMENT_S.
-
-        `path` is appended to the path of the URL. `is_over` returns True when the run has ended. Raises StoppedError
-        then, OSError if the connection fails, and HttpError for an error of the server.
+        `path` is appended to the path of the URL. `is_over` returns True when the run has ended. The whole answer to a
+        GET request must come within DOCUMENT_S seconds. Raises StoppedError if the run ends first, OSError if the
+        connection fails, and HttpError if the server answers with an error.
         """
         connection = socket.create_connection((self.host, self.port), CONNECT_S)
         try:

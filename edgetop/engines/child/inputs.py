@@ -186,7 +186,7 @@ def _filled(shape: Sequence[Dim], sizes: Dict[str, int]) -> Tuple[List[int], boo
 
 
 class InputSet:
-    """The arrays of all inputs of a model, for one inference after the other."""
+    """The arrays of all inputs of a model. Each inference gets the next array of each input."""
 
     def __init__(self, steps: Dict[str, "_Steps"]) -> None:
         self._steps = steps
@@ -203,9 +203,10 @@ class InputSet:
         return {name: steps.at(position) for name, steps in self._steps.items()}
 
     def place(self) -> Tuple[int, int]:
-        """Return which of the arrays the newest inference got, from 0, and their number, after which they repeat.
+        """Return (number of the array that the newest inference got, from 0; number of different arrays).
 
-        If inputs have different numbers of arrays, the input with most arrays counts.
+        After the last array, the first one is used again. If inputs have different numbers of arrays, the input with
+        most arrays counts.
         """
         return max(self._position - 1, 0) % self.length, self.length
 
@@ -214,10 +215,10 @@ class InputSet:
         return self._steps[name].at(position)
 
     def elements(self) -> List[int]:
-        """Return how many elements the inputs of each inference have together. The list ends where the inputs repeat.
+        """Return, for successive inferences, the number of elements of all inputs together.
 
-        Returns [] if the number is the same for all inferences, or if the inputs repeat only after more than
-        LONGEST_CYCLE inferences.
+        The list ends where the inputs begin to repeat. Returns [] if the number is the same for all inferences, or if
+        the inputs repeat only after more than LONGEST_CYCLE inferences.
         """
         length = 1
         for steps in self._steps.values():

@@ -162,7 +162,7 @@ class Llama:
     def _take_line(self, level: int, text: Optional[bytes], _data: Any) -> None:
         """Keep a line that llama.cpp logs, and print the line if it is a warning or an error.
 
-        `level` is llama.cpp's level of the log. `text` may be only the begin of a line; the rest follows in further
+        `level` is llama.cpp's level of the log. `text` may be only the beginning of a line; the rest follows in further
         calls.
         """
         if level != CONTINUED_LEVEL:
@@ -318,9 +318,9 @@ class Llama:
 
 
 def _callback_place(content: bytes) -> int:
-    """Return where the pointer `cb_eval` lies in `content`, the default `llama_context_params`.
+    """Return the byte offset of the pointer `cb_eval` in `content`, the default `llama_context_params`.
 
-    Raises EngineError("runtime") if exactly one place does not fit.
+    Raises EngineError("runtime") if no offset fits, or more than one.
     """
     places = [
         place

@@ -57,7 +57,8 @@ class Loop:
         next input and returns the call that runs it; without `next_call`, `call` is repeated. `make_pace` returns an
         object of pace.py that plans when the inferences of a phase start, or None to run them back to back. `stream` is
         the number, from 0, of this loop among parallel loops. `clock` returns ns. `waiter` waits between inferences.
-        `place` returns which of its input arrays the newest inference got, and their number.
+        `place` returns the result of `InputSet.place`: which of the input arrays the newest inference got, and how many
+        there are.
         """
         self.clock = clock
         self._make_pace = make_pace
@@ -84,7 +85,7 @@ class Loop:
         before the first inference, so that preparation is not part of the phase. If `latencies` is given, each latency
         in ns is appended to it.
 
-        Raises EngineError if the very first inference of a run fails, or ten in a row.
+        Raises EngineError if the very first inference of a run fails, or if ten inferences in a row fail.
         """
         if phase != message_frames.PHASE_MEASURE:
             return self._repeat(phase, None, **how)
@@ -220,11 +221,11 @@ class Loop:
 
 
 def warm_up(loop: Any, runs: int, time_ns: int, until_steady: bool) -> str:
-    """Run at least `runs` inferences and for at least `time_ns` ns, back to back, which suffices to fill caches.
+    """Warm up: run at least `runs` inferences, back to back, and go on until `time_ns` ns have passed.
 
-    If `until_steady`, go on at the pace of the measured phase until latency is steady. Return "stop" if the user ended
-    it, else "runs" or "duration", whichever limit was reached last. Both minima must be met, as in TensorFlow Lite's
-    benchmark_model.
+    Both limits must be reached, as in TensorFlow Lite's benchmark_model. If `until_steady`, go on after that, at the
+    pace of the measured phase, until latency is steady. Return "stop" if a stop was requested, else the limit that was
+    reached last: "runs" or "duration".
     """
     begin = loop.clock()
     reason: str = loop.repeat(message_frames.PHASE_WARMUP, runs=runs)

@@ -74,9 +74,9 @@ class FrameReader:
         self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
-        """Yield (kind, payload) of each frame that is complete with `data`.
+        """Yield (kind, payload) of each frame that `data` completes.
 
-        An incomplete frame is kept for the next call. `data` is the next piece of the bytes. Raises FrameError if the
+        `data` is the next piece of the bytes. An incomplete frame is kept for the next call. Raises FrameError if the
         bytes are not frames of this version.
         """
         self._pending += data

@@ -112,8 +112,8 @@ class Open:
 class Turns:
     """Plans inferences back to back within given spans of time. Another engine runs between these spans.
 
-    An inference does not begin if it would end after its span. It is assumed to take as long as the previous one. The
-    first inference of a span always begins.
+    An inference does not begin if it would end after its span. Each inference is assumed to take as long as the
+    previous one. The first inference of a span always begins.
     """
 
     is_open = False
@@ -247,7 +247,7 @@ def yield_cpu() -> None:
 
 
 class Waiter:
-    """Waits until points in time, and learns how late sleeps end. Each thread needs its own."""
+    """Waits until points in time, and learns how late sleeps end. Each thread needs a Waiter of its own."""
 
     def __init__(
         self,
@@ -281,9 +281,9 @@ class Waiter:
     def _learn(self, late_ns: int) -> None:
         """Adapt the margin after a sleep that ended `late_ns` ns late.
 
-        The margin is how long before the wanted time a sleep is set to end.         The margin grows at once and
-        shrinks slowly, so it covers 99 of 100 sleeps. A sleep that ended later than MAX_MARGIN_NS is ignored: another
-        process had the core, and no margin helps against that.
+        The margin is how long before the wanted time a sleep is set to end. It grows at once and shrinks slowly, so it
+        suffices for 99 of 100 sleeps. A sleep that ended more than MAX_MARGIN_NS late is ignored: another process had
+        the core, and no margin helps against that.
         """
         if late_ns > MAX_MARGIN_NS:
             return

@@ -46,7 +46,7 @@ class Request:
 
 
 class ParallelRequests:
-    """Runs up to N requests at a time, with the interface of `loop.Loop`."""
+    """Runs several requests at the same time, with the interface of `loop.Loop`."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class ParallelRequests:
         """Prepare the prompts. Raises EngineError("input") if a prompt is longer than the context of one request.
 
         `adapter` holds the loaded model. `spec` has the fields of `EngineSpec` by name. `outlet` sends the reports to
-        edgetop's main process. `control` says when the user requests a stop. `make_pace` returns the object that plans
-        the starts of one of the parallel requests, by its number, or None to run back to back. `clock` returns ns.
+        edgetop's main process. `control` says when the user requests a stop. `make_pace(number)` returns the object
+        that plans the starts in sequence `number`, or None to run requests back to back. `clock` returns ns.
         """
         self.clock = clock
         self.bursts: Optional[Any] = None  # operators are not profiled
@@ -141,8 +141,8 @@ class ParallelRequests:
     def _step(self, phase: int, plan: "_Plan") -> None:
         """Process one batch, and take the tokens that it generates.
 
-        `phase` is a constant such as PHASE_WARMUP. `plan` learns when a request is done. Raises EngineError if too many
-        requests fail.
+        `phase` is a constant such as PHASE_WARMUP. `plan` learns when a request has ended. Raises EngineError if too
+        many requests fail.
         """
         active = [(number, slot) for number, slot in enumerate(self._slots) if slot is not None]
         generating = sum(slot.generates for _, slot in active)
@@ -168,9 +168,9 @@ class ParallelRequests:
                 plan.done(number, slot.last_ns)
 
     def _fill(self, active: Any) -> bool:
-        """Put the next tokens of all requests into the batch. Return whether tokens of prompts are among them.
+        """Put the next tokens of all requests into the batch. Return True if tokens of prompts are among them.
 
-        `active` has a pair (number, state) for each request that is in progress.
+        `active` has a pair (number of the sequence, `Request`) for each request that is in progress.
         """
         batch, count, room = self._batch, 0, int(self._library.batch_size)
         for number, slot in active:
@@ -192,10 +192,10 @@ class ParallelRequests:
         return bool(prompts)
 
     def _put(self, place: int, token: int, position: int, number: int, *, is_output: bool) -> None:
-        """Put a token into the batch.
+        """Put one token into the batch, in row number `place`.
 
-        `place` is the token's place there, and `position` its place in the context. `number` is the number of the
-        request. `is_output` says whether the next token is chosen after it.
+        `position` is the token's position in the context of its request. `number` is the number of the request's
+        sequence. `is_output` is True if the next token is to be chosen after this one.
         """
         ids = self._ids
         ids.token[place], ids.pos[place] = token, position
@@ -204,8 +204,9 @@ class ParallelRequests:
     def _sample(self, number: int, slot: Request, phase: int, generating: int) -> None:
         """Choose the next token of a request, and report it.
 
-        `number` and `slot` are the request's number and state. `phase` is a constant such as PHASE_WARMUP. `generating`
-        is how many requests generated a token in the batch, or 0 if the batch had tokens of prompts.
+        `number` is the number of the request's sequence, and `slot` is the request. `phase` is a constant such as
+        PHASE_WARMUP. `generating` is how many requests generated a token in the batch, or 0 if the batch had tokens of
+        prompts.
         """
         before = self.clock()
         slot.token = self._library.llama_sampler_sample(self._samplers[number], self._adapter.context, slot.output)
@@ -220,7 +221,10 @@ class ParallelRequests:
         slot.last_ns = after
 
     def _finish(self, slot: Request, phase: int) -> Optional[int]:
-        """Return why `slot` is over, as a constant such as LENGTH, or None if it goes on. `phase` is as in `_end`."""
+        """Return why the request `slot` has ended, as a constant such as LENGTH, or None if it goes on.
+
+        `phase` is a constant such as PHASE_WARMUP.
+        """
         most = self._most_tokens if phase == message_frames.PHASE_MEASURE else min(WARMUP_TOKENS, self._most_tokens)
         if self.prompts.are_texts and self._library.llama_vocab_is_eog(self._adapter.vocabulary, slot.token):
             return STOP
@@ -229,10 +233,10 @@ class ParallelRequests:
         return CONTEXT if slot.position >= self._size else None
 
     def _end(self, number: int, slot: Request, phase: int, finish: int) -> None:
-        """Report a request that is over, and free its sequence.
+        """Report a request that has ended, and free its sequence.
 
-        `number` and `slot` are the request's number and state. `phase` is a constant such as PHASE_WARMUP. `finish` is
-        why the request is over.
+        `number` is the number of the sequence, and `slot` is the request. `phase` is a constant such as PHASE_WARMUP.
+        `finish` is why the request has ended, a constant such as LENGTH.
         """
         self._slots[number] = None
         self._frames.put_request(
@@ -245,9 +249,9 @@ class ParallelRequests:
             self._record(slot, slot.last_ns, phase, ok=True)
 
     def _record(self, slot: Request, end_ns: int, phase: int, *, ok: bool) -> None:
-        """Send the record of a request that ended at `end_ns`. `ok` says whether it succeeded.
+        """Send the record of the request `slot`, which ended at `end_ns`. `ok` says whether it succeeded.
 
-        `slot` is the request's state. `phase` is a constant such as PHASE_WARMUP.
+        `phase` is a constant such as PHASE_WARMUP.
         """
         latency_ns = end_ns - slot.start_ns
         record = message_frames.RECORD.pack(slot.start_ns, latency_ns, slot.start_ns - slot.due_ns, 0, phase, ok)
@@ -260,7 +264,10 @@ class ParallelRequests:
             self._latencies.append(latency_ns)
 
     def _fail(self, phase: int, error: Exception, plan: "_Plan") -> None:
-        """Report all requests in progress as failed with `error`. `phase` and `plan` are as in `_step`."""
+        """Report all requests in progress as failed with `error`. `phase` is a constant such as PHASE_WARMUP.
+
+        `plan` learns that the requests have ended.
+        """
         now_ns = self.clock()
         failed = [(number, slot) for number, slot in enumerate(self._slots) if slot is not None]
         self._slots = [None] * len(self._slots)
@@ -279,12 +286,12 @@ class ParallelRequests:
 
 
 class _Plan:
-    """The starts of the requests of one phase."""
+    """Plans when the requests of one phase start."""
 
     def __init__(self, make_pace: Callable[[int], Any], slots: int, begun_ns: int, *, paced: bool) -> None:
         """Begin the plan at the time `begun_ns`.
 
-        `make_pace` makes the plan of one sequence, by its number. `slots` is the number of sequences. `paced` says
+        `make_pace(number)` makes the plan of sequence `number`. `slots` is the number of sequences. `paced` says
         whether the user's rate applies.
         """
         first = make_pace(0) if paced else None
@@ -314,7 +321,10 @@ class _Plan:
             self._due[number] = self._each[number].after(done_ns)
 
     def next_ns(self, slots: List[Optional[Request]]) -> int:
-        """Return when the next request is due. `slots` has None for each sequence that is free."""
+        """Return the time in ns at which the next request is due.
+
+        `slots` has an item for each sequence: its request, or None if the sequence is free.
+        """
         if self._shared:
             return int(self._shared_due)
         return int(min(due for due, slot in zip(self._due, slots) if slot is None))

@@ -115,7 +115,7 @@ class Streams:
 
 
 def _once(call: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that makes `call` only the first time. Other threads wait until that is done."""
+    """Return a function that makes `call` only the first time. Other threads wait until that first call is done."""
     lock = threading.Lock()
     waiting = [call]
 

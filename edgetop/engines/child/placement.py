@@ -59,7 +59,7 @@ class Placement:
         return -1 if self._cpu_of_thread is None else int(self._cpu_of_thread())
 
     def settle(self, cpu: int) -> None:
-        """Include the capacity of the CPU number `cpu` in the average with which `capacity` compares."""
+        """Include the speed of the CPU number `cpu` in the average with which `capacity` compares."""
         capacity = self._capacities.get(cpu)
         if capacity is not None:
             self._usual = capacity if self._usual is None else self._usual + _WEIGHT * (capacity - self._usual)
@@ -89,10 +89,10 @@ class Placement:
 
 
 def _capacities(folder: str) -> Dict[int, float]:
-    """Return the capacity of each CPU by its number. Return {} if all are alike, or if the kernel does not say.
+    """Return {number of a CPU: its speed, compared with the other CPUs}.
 
-    `folder` is the folder in which the kernel describes the CPUs. If the kernel gives no capacities, the highest clock
-    of each CPU is used (cpufreq, `cpuinfo_max_freq`).
+    `folder` is the folder in which the kernel describes the CPUs. The speed is the kernel's `cpu_capacity`, or else the
+    CPU's highest clock (`cpuinfo_max_freq`). Returns {} if all CPUs are equally fast, or if the kernel gives neither.
     """
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         found = {}

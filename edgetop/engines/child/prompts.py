@@ -61,9 +61,9 @@ class Prompts:
         return self._library.tokens_of(self._adapter.vocabulary, self._texts[place])
 
     def evaluated(self, most: int, seed: int) -> Iterator[Any]:
-        """Yield the tokens of each text, without a chat template, as an array. Without texts, yield random tokens.
+        """Yield the tokens of each text of the user, without a chat template, as an array.
 
-        `most` is the largest number of random prompts, and `seed` seeds them.
+        If there are no texts, yield `most` arrays of random tokens. `seed` seeds them.
         """
         for text in self._plain_texts:
             yield np.array(self._library.tokens_of(self._adapter.vocabulary, text), np.int32)

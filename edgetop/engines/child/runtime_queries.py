@@ -52,9 +52,9 @@ def inventory() -> Dict[str, Any]:
 
 
 def _plugin(name: str, point: Any) -> Dict[str, Any]:
-    """Return the "suffixes", "package" and "error" of a plug-in. The error says why it cannot be used; None if it can.
+    """Return a dict with the "suffixes", "package" and "error" of a plug-in. `point` is its entry point.
 
-    `name` is the engine's name, and `point` its entry point.
+    `name` is the engine's name. "error" says why the plug-in cannot be used, and is None if it can.
     """
     registered = entry_points(SUFFIX_GROUP).items()
     suffixes = sorted("." + suffix for suffix, other in registered if other.value == point.value)
@@ -73,9 +73,9 @@ def _plugin(name: str, point: Any) -> Dict[str, Any]:
 
 
 def _module(name: str) -> Any:
-    """Return the "version", "providers" and "error" of a Python module, or None if it is not installed.
+    """Return a dict with the "version", "providers" and "error" of a Python module, or None if it is not installed.
 
-    The error says why the module does not load; None if it does.
+    "error" says why the module does not load, and is None if it does.
     """
     if importlib.util.find_spec(name) is None:
         return None

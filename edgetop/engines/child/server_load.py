@@ -31,7 +31,7 @@ MOST_MS = 86_400_000.0
 
 
 class Shared:
-    """What the parallel requests to one server have in common. Several threads use it."""
+    """What all parallel clients of one server count together: prompts, active requests, tokens. For several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,14 +45,17 @@ class Shared:
             return (self._count - 1) % prompts
 
     def change(self, waiting: int, generating: int) -> None:
-        """Change how many requests wait for their first token, and how many generate tokens, by adding two numbers."""
+        """Add `waiting` to the number of waiting requests, and `generating` to the number of generating requests.
+
+        A waiting request has no token yet. Both parameters may be negative.
+        """
         with self._lock:
             self._waiting += waiting
             self._generating += generating
 
     @property
     def active(self) -> int:
-        """How many requests generate, or 0 if the server may be processing prompts as well."""
+        """The number of requests that generate tokens. It is 0 while a request waits for its first token."""
         return 0 if self._waiting else self._generating
 
     def add(self, answer: "_Reply") -> None:
@@ -243,7 +246,10 @@ class _Reply:
 
 
 def _has_text(choice: Dict[str, Any]) -> bool:
-    """Whether an event has text of the answer. The reasoning of a model that reasons first counts too."""
+    """Return True if an event has text of the answer. Text of the model's reasoning counts too.
+
+    `choice` is an item of the event's list `choices`.
+    """
     delta = choice.get("delta")
     texts = [choice.get("text")]
     if isinstance(delta, dict):

@@ -1,9 +1,10 @@
 """Watch a running llama-server: read its `/metrics` and `/slots` four times a second, and change nothing.
 
-A slot processes one request at a time. `/slots` shows how many tokens each slot has generated
-(tools/server/server-context.cpp of llama.cpp, `server_slot`). So of the tokens between two reads, only the mean time
-between them is known. `/metrics` has totals with times by the server's own clock, which are added when a request ends
-(`server_metrics`). The counts of tokens are corrected by the totals.
+A slot of the server processes one request at a time. `/slots` shows how many tokens each slot has generated
+(tools/server/server-context.cpp of llama.cpp, `server_slot`), but not when. So of the tokens that were generated
+between two reads, only the mean time from one to the next is known. `/metrics` has totals of tokens, and of times by
+the server's own clock. A request is added to the totals when it ends (`server_metrics`). Then the counts of tokens are
+corrected by the totals.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def parse_metrics(text: str) -> Dict[str, float]:
 
 
 class Slot:
-    """The request that one of the server's slots processes, as far as known."""
+    """A request that the server processes in one of its slots, with what `/slots` has shown of it so far."""
 
     def __init__(self, task: int, now_ns: int) -> None:
         self.task = task
@@ -63,8 +64,9 @@ class Slot:
 def read_slots(document: Any) -> List[Tuple[int, Dict[str, int]]]:
     """Return (number of the slot, counts) for each slot of the server that processes a request.
 
-    `document` is the JSON of `/slots`. The counts are a dict with "task", "prompt", "cached" and "tokens". Returns []
-    if the document is not llama-server's.
+    `document` is the JSON of `/slots`. The counts are a dict: "task" is the request's id, "prompt" the tokens of its
+    prompt, "cached" those of them found in a cache, and "tokens" the generated tokens. Returns [] if the document is
+    not llama-server's.
     """
     found = []
     for place, slot in enumerate(document[:MOST_SLOTS] if isinstance(document, list) else ()):
@@ -284,9 +286,9 @@ class ServerWatch:
     def _settle(self, now_ns: int) -> int:
         """Send the requests that have ended, and return their number. `now_ns` is the present time.
 
-        Tokens that the server's totals count, but that no slot showed, are sent first. Slots and totals are read one
-        after the other, so a request's end may show in one a read earlier than in the other. In that case nothing is
-        sent before the next read.
+        Tokens that the server's totals count, but that no slot showed, are sent first. The totals and the slots are
+        read one after the other. So one of them may show the end of a request earlier; then nothing is sent until the
+        next read.
         """
         ended, new = self._ended, int(self._risen(self._settled, "tokens_predicted_total"))
         if self._has_slots and self._has_metrics and bool(ended) != bool(new) and not self._has_waited:
@@ -327,8 +329,8 @@ class ServerWatch:
     def rates(self) -> Tuple[Optional[float], Optional[float]]:
         """Return (prompt tokens per second, generated tokens per second) by the server's own clock.
 
-        They are for the time since the watch began. Each is None if it is unknown. The first token of a request does
-        not count, because the server's time begins with it.
+        Both are means since the watch began. Each is None if it is unknown. The first token of a request does not
+        count, because the server's time begins with it.
         """
         found = []
         for (name, seconds), without in ((PROMPTS, 0), (TOKENS, self._count)):

@@ -50,8 +50,8 @@ class Slowest:
     ) -> None:
         """Begin to count. `schedstat` is the file in which the kernel counts the waits of this thread.
 
-        `place` returns which of its input arrays the newest inference got, from 0, and their number. None if there is
-        one array.
+        `place` returns the number, from 0, of the input array that the newest inference got, and the number of arrays.
+        `place` is None if there is one array.
         """
         self._outlet, self._place = outlet, place
         # The runtime's own threads may have been held up. If the main thread runs the loop, all threads of the process
@@ -119,9 +119,9 @@ class Slowest:
     def _idle_ns(self, latency_ns: int, busy_ns: int) -> int:
         """Return for how many ns of an inference the engine neither ran nor waited for a CPU, beyond what is usual.
 
-        An engine that waits for an accelerator rests in each inference. Then little of the result is left.
-        `latency_ns`: time of the inference. `busy_ns`: for how long threads ran or waited for a CPU, which may include
-        a time before the inference.
+        An engine that waits for an accelerator is idle in each inference, so only little of that counts. `latency_ns`
+        is the time of the inference. `busy_ns` is for how long threads ran or waited for a CPU, which may include some
+        time before the inference.
         """
         idle = max(0.0, 1 - busy_ns / max(latency_ns, 1))
         usual = idle if self._usual_idle is None else self._usual_idle

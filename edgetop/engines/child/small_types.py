@@ -24,7 +24,7 @@ class SmallType(NamedTuple):
 
     @property
     def storage(self) -> Any:
-        """NumPy's type of the integers that hold the bits."""
+        """NumPy's type of the unsigned integers that hold the elements' bits."""
         return np.dtype(np.uint16 if self.bits == 16 else np.uint8)
 
     @property
@@ -106,9 +106,9 @@ def from_bits(kind: SmallType, bits: Any) -> Any:
 
 
 def packed(bits: Any) -> Any:
-    """Pack 4-bit elements, two to a byte with the first in the lower half. `bits` has one element to a byte.
+    """Return 4-bit elements packed two to a byte, the first one in the lower half. `bits` has one element to a byte.
 
-    The result has the shape of `bits`, as ONNX Runtime needs it, so its second half is unused.
+    The result has the shape of `bits`, as ONNX Runtime needs it. Only its first half is used.
     """
     flat = np.ascontiguousarray(bits, np.uint8).reshape(-1)
     made = np.zeros(flat.size, np.uint8)
@@ -126,8 +126,8 @@ def unpacked(data: Any, count: int) -> Any:
 
 
 def small_type_of(dtype: Any) -> Optional[SmallType]:
-    """Return the small type with the same name as `dtype`, such as a type of the package ml_dtypes, or None.
+    """Return the small type that has the name of `dtype`, a type of the package ml_dtypes, or None.
 
-    numpy.load reads arrays of ml_dtypes with a void type without a name, so the result is None for them.
+    For an array that numpy.load has read, the result is None: its `dtype` is then a void type without a name.
     """
     return next((one for one in SMALL_TYPES.values() if one.name == dtype.name), None)

@@ -58,8 +58,8 @@ def store(
 ) -> None:
     """Run an inference with each of `feeds` and write the outputs to the file `spec["outputs_file"]`.
 
-    `feeds` yields inputs as `adapter.bind` takes them, each with a hash of them. The other parameters and the errors
-    are those of `keep_outputs`.
+    `feeds` yields pairs: the inputs of an inference, as `adapter.bind` takes them, and a hash of these inputs. The
+    other parameters and the errors are those of `keep_outputs`.
     """
     path = spec["outputs_file"]
     try:

@@ -42,12 +42,15 @@ class Stored:
 
     @property
     def labelled(self) -> Any:
-        """The array. The elements of a small type are records with one field that has the type's name."""
+        """The array. If NumPy lacks the element type, each element is a record with one field named after that type."""
         return self.array if self.small is None else self.array.view([(self.small.name, self.small.storage)])
 
 
 def dtype_words(dtype: Any) -> str:
-    """Return the name of an element type, from the `dtype` of an array or of `Stored.labelled`."""
+    """Return the name of an element type, such as "float32" or "bfloat16".
+
+    `dtype` belongs to an array or to `Stored.labelled`.
+    """
     return dtype.names[0] if dtype.names else str(dtype)
 
 
@@ -96,9 +99,10 @@ def _tensor(wire: Wire, size: int) -> Stored:
 
 
 def _numbers(wire: Wire, spans: List[Tuple[int, int]], field: int, dtype: Any, count: int) -> Any:
-    """Return the numbers in a typed field, such as FLOATS, as an array. Raises ValueError if there are not `count`.
+    """Return the numbers of a tensor as an array of type `dtype`. Raises ValueError if there are not `count`.
 
-    `spans` are the positions of the field's parts in the file.
+    `field` is the number of the TensorProto's field that has them, such as FLOATS. `spans` are the positions of this
+    field's parts in the file.
     """
     if field in (FLOATS, DOUBLES):
         text = b"".join(bytes(wire.data[begin:end]) for begin, end in spans)
@@ -147,10 +151,10 @@ def data_sets(folder: str) -> List[str]:
 
 
 def file_of_input(folder: str, name: str, place: int) -> str:
-    """Return the path of the file in a folder of test data that belongs to one input of the model.
+    """Return the path of the file for one input of the model, in a folder of test data.
 
-    `name` is the input's name, and `place` its number, counted from 0. It is the file whose tensor has the input's
-    name, else the file with the input's number. Raises EngineError("input") if there is no such file.
+    `name` is the input's name, and `place` its number, counted from 0. The file whose tensor has the input's name is
+    taken, else the file with the input's number. Raises EngineError("input") if there is no such file.
     """
     files = sorted(
         (int(found[1]), os.path.join(folder, found[0])) for found in map(_INPUT.fullmatch, os.listdir(folder)) if found

@@ -129,8 +129,8 @@ def _holds(dtype: Any, value: Any) -> bool:
 def _small(tensor: Tensor, array: Any, where: str) -> Any:
     """Convert `array` to the element type of `tensor`, which NumPy lacks, and return the bits as unsigned integers.
 
-    `where` is the begin of an error's message. Raises EngineError("input") if the array does not hold numbers, or holds
-    an integer that is out of range.
+    `where` is the beginning of an error message. Raises EngineError("input") if the array does not hold numbers, or
+    holds an integer that is out of range.
     """
     small = tensor.small
     assert small is not None
@@ -221,7 +221,7 @@ def read_array(path: str, name: str) -> Any:
 
 
 def _loaded(file: Any) -> Any:
-    """Return the array of an open `.npy` file. The array has single bytes (`V1`) if its type is float8_e5m2."""
+    """Return the array of an open `.npy` file. If its type is float8_e5m2, the elements are single bytes (`V1`)."""
     head = file.read(_HEADER_BYTES)
     found = _E5M2.search(head)
     if found is None:

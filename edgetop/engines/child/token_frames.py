@@ -25,8 +25,10 @@ class TokenFrames:
     def put_token(self, t_ns: int, gap_ns: int, position: int, kind: int, phase: int, active: int = 1) -> None:
         """Add a token to the next batch. A batch is sent 20 ms after the last one.
 
-        The parameters are the fields of `message_frames.TOKEN`, which describes them. `kind` is 0 for the first token
-        of a request, else 1.
+        The token was there at `t_ns`, and `gap_ns` is the time since the token before it, or for a first token since
+        its request was due. `position` is the number of tokens before it in the context. `kind` is 0 for the first
+        token of a request, else 1. `phase` is a constant such as PHASE_WARMUP. `active` is how many requests generated
+        at the same time; 0 if unknown, or if prompts were processed meanwhile.
         """
         self._tokens += _pack_token(t_ns, gap_ns, position, kind, phase, active, False)
         if t_ns - self._flushed_ns > FLUSH_NS:

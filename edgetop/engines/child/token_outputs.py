@@ -1,8 +1,8 @@
 """The outputs of a language model for `--keep-outputs`: how probable it finds each next token of given texts.
 
 The tokens of the prompts are cut into pieces. As in llama.cpp's `llama-perplexity`, each piece is processed from an
-empty context, and only the tokens of its second half count. Two models are then given the same tokens, so the share of
-equal most probable tokens does not depend on what one of them generated before. Outputs of each piece are:
+empty context, and only the tokens of its second half count. So two models that are compared process the same tokens,
+and never tokens that one of them has generated. Each piece has two outputs:
 
 - `next token`: the scores (logits) of all tokens of the vocabulary, for every eighth position.
 - `log-likelihood`: the natural logarithm of the probability of the token that follows, for each position. The
@@ -42,7 +42,10 @@ class TokenOutputs:
         return lambda: self._scores(tokens)
 
     def _scores(self, tokens: Any) -> Tuple[Any, Any]:
-        """Return two arrays: scores of all tokens at some positions, and the log-likelihood of each next token."""
+        """Return two arrays for the second half of `tokens`: `next token` and `log-likelihood`.
+
+        The module's documentation describes both.
+        """
         self._library.llama_memory_clear(self._adapter.memory, False)
         first, scores, likelihoods = max(0, len(tokens) // 2 - 1), [], []
         for begin in range(0, len(tokens), self._library.batch_size):
@@ -82,7 +85,10 @@ class TokenOutputs:
         return np.ctypeslib.as_array(pointer, (self._vocabulary,))
 
     def outputs(self, result: Tuple[Any, Any]) -> List[Tuple[str, Any, float, int]]:
-        """Return name, array, scale and zero point of each output. `result` is what the bound function returned."""
+        """Return a tuple (name, array, scale, zero point) for each output. Scale and zero point are always 0.
+
+        `result` is what the bound function returned.
+        """
         return [(SCORES, result[0], 0.0, 0), (LIKELIHOOD, result[1], 0.0, 0)]
 
 

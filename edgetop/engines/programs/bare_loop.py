@@ -62,7 +62,10 @@ def openvino_call(model: str, threads: int) -> Callable[[], Any]:
 
 
 def ncnn_call(model: str, threads: int) -> Callable[[], Any]:
-    """Return a function that runs a model once in ncnn. `model` is the path of a param file with whole input shapes."""
+    """Return a function that runs a model once in ncnn.
+
+    `model` is the path of a param file that gives the input shapes in full.
+    """
     import ncnn  # noqa: PLC0415
 
     net = ncnn.Net()

@@ -73,10 +73,10 @@ class _SessionState:
 
 
 def _waiting():
-    """Return a function that returns how long this thread has waited for a CPU so far, in ns.
+    """Return a function that returns how long its thread has waited for a CPU so far, in ns.
 
-    Returns None in place of the function if the kernel does not say, or if the program has not loaded ctypes, as NumPy
-    does. The function needs ctypes: Python's own calls would release the GIL, and the program might wait to get it
+    Return None if the kernel does not report this time, or if the program has not loaded ctypes (NumPy loads it). The
+    function reads with ctypes, since Python's own calls would release the GIL, and the program might wait to get it
     back.
     """
     ctypes = sys.modules.get("ctypes")
@@ -101,7 +101,7 @@ def _waiting():
 
 
 class _Look:
-    """Does the work that is needed for only one call in eight, and chooses the calls whose CPU time is measured.
+    """Does the work that not every call needs: it reports costs, and chooses the calls whose CPU time is measured.
 
     Several threads may change the counters of this object at the same time. At worst, it then chooses another call.
     """
@@ -132,10 +132,11 @@ class _Wrapper:
     """Makes timed versions of the methods of one class of a runtime."""
 
     def __init__(self, probe, tap, describe, threads=_threads, feed=(2, "input_feed")):
-        """Prepare for sessions that `describe(session)` names.
+        """Prepare to time the calls of sessions.
 
-        `threads(session, options)` returns a session's number of threads. `feed` says where a call has its inputs: the
-        place among its arguments, or None, and the keyword.
+        `probe` is the module of the probe, and `tap` the object that holds the file for calls. `describe(session)`
+        returns the text that names a session, as `_session_name` does. `threads(session, options)` returns a session's
+        number of threads. `feed` says where a call has its inputs: (index of the positional argument or None, keyword).
         """
         self._probe, self._tap, self._describe, self._threads, self._feed = probe, tap, describe, threads, feed
         self._sessions = {}  # number of sessions so far, by model
@@ -283,10 +284,10 @@ class _Wrapper:
             pass
 
     def _shape_flag(self, state, feed, start, end):
-        """Return RESHAPED if the inputs in `feed` have other shapes than in the last call that was checked, else 0.
+        """Return RESHAPED if the inputs in `feed` have other shapes than at the last check, else 0.
 
         `state` has the notes about the session. `feed` has the inputs by name. The call ran from `start` to `end`, in
-        ns. Every call is checked at first, and one call in eight when the shapes have been the same for a while.
+        ns. At first, every call is checked. When the shapes have been the same for a while, one call in eight is.
         """
         try:
             shapes = [value.shape for value in feed.values()]
@@ -320,9 +321,9 @@ class _Wrapper:
         return 0
 
     def callback(self, real):
-        """Return a timed version of `real`, which is `run_async`.
+        """Return a timed version of `real`, the method `run_async` of ONNX Runtime's sessions.
 
-        An inference ends when the program's callback is called.
+        The inference ends when ONNX Runtime calls the program's callback.
         """
         now, state_of, call = time.monotonic_ns, self._state, self._probe.CALL
 
@@ -367,7 +368,7 @@ class _Wrapper:
     def loaded(self, state, start, end, session, options):
         """Report that a session was loaded from `start` to `end`, in ns.
 
-        `state` has the notes about it. `options` are the keyword arguments with which the program created it.
+        `state` has the notes about the session. `options` are the keyword arguments with which the program created it.
         """
         threads = self._threads(session, options)
         state.ring.put(start, end, state.number, self._probe.LOAD, number=threads + 1)
@@ -468,7 +469,7 @@ class _Finder:
 
     @staticmethod
     def _watch_workers(_name, module):
-        """Make sure that the worker processes of `multiprocessing` are watched too (with spawn and fork server)."""
+        """Make sure that worker processes which `multiprocessing` starts by spawn or fork server are watched too."""
         real = module.spawnv_passfds
 
         def spawnv_passfds(path, args, passfds):

@@ -1,9 +1,11 @@
 """The runtimes that the engine child can run, listed without importing any of them.
 
-An adapter is a class that makes a runtime load and run a model. It has `open(spec, imported)`, `inputs`, `bind(feeds)`
-and `describe()`. Its `serves_all_streams` says whether one adapter can run several inferences at the same time. Each
-adapter is in a file of its own. Engines of the public interface (edgetop/engine_interface.py) are adapted by
-`public_engine.py`. `choose` takes the first runtime that is installed, and says which ones it passed over.
+An adapter is a class that makes a runtime load and run a model. Its `open(spec, imported)` loads the model. Its
+`inputs` are the model's inputs. Its `bind(feeds)` returns a call that runs one inference with the arrays `feeds`. Its
+`describe()` returns what was loaded. Its `serves_all_streams` says whether one adapter can run several inferences at
+the same time. Each adapter is in a file of its own. Engines of the public interface (edgetop/engine_interface.py) are
+adapted by `public_engine.py`. `choose` takes the first runtime that is installed and usable, and says which ones it
+passed over.
 """
 
 from __future__ import annotations
@@ -64,12 +66,12 @@ def runtimes_of(model_format: str) -> List[str]:
 
 
 def choose(engine: str, model_format: str, providers: Sequence[Any] = ()) -> Tuple[Any, str]:
-    """Choose a runtime, and return an adapter that runs models in it, with a phrase that says why it was chosen.
+    """Choose a runtime. Return an adapter that runs models in it, and a phrase that says why it was chosen.
 
-    `engine` is a name in RUNTIMES, the name of a plug-in, or "auto". With "auto", the first runtime for `model_format`,
-    such as "onnx", that is installed and usable is chosen. If none is usable, it is the first installed one.
-    `providers` are `(name, options)` pairs, such as `("CPU", {})`. Raises EngineError("runtime") if the runtime asked
-    for, or any for the format, is not installed.
+    `engine` is a name in RUNTIMES, the name of a plug-in, or "auto". "auto" chooses the first installed and usable
+    runtime for `model_format`, such as "onnx". If no installed runtime is usable, "auto" chooses the first installed
+    one. `providers` are `(name, options)` pairs, such as `("CPU", {})`. Raises EngineError("runtime") if `engine` is
+    not installed, or with "auto" if no runtime for the format is installed.
     """
     if engine != "auto":
         if engine not in RUNTIMES:

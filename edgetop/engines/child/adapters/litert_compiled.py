@@ -80,9 +80,9 @@ class CompiledLiteRt:
         self.inputs = self._tensors()
 
     def _choose_signature(self, asked: str) -> None:
-        """Choose the signature (a named graph of the model) `asked`, or the first one if it is "".
+        """Choose the signature (a named graph of the model) `asked`, or the first one if `asked` is "".
 
-        Raises EngineError("input") if it is unknown.
+        Raises EngineError("input") if the model has no such signature.
         """
         self._signatures = list(self._model.get_signature_list())
         if asked and asked not in self._signatures:

@@ -43,7 +43,10 @@ class LlamaCpp:
         self.sampler = self.library.sampler(options["temperature"], spec["seed"])
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """Yield a function that makes a profiler of operators, or raises ProfilingError if they cannot be timed."""
+        """Yield one function. It makes and returns a profiler of operators.
+
+        The function raises ProfilingError if operators cannot be timed.
+        """
         from ..profilers.llama_operators import LlamaOperators  # noqa: PLC0415  only if operators are profiled
 
         yield functools.partial(LlamaOperators, self, self._spec)

@@ -128,9 +128,9 @@ class OnnxRuntime:
             raise EngineError("model", "%s: %s" % (self._spec["model"], one_line(error)), advice) from None
 
     def _limit_ids(self, spec: Dict[str, Any]) -> None:
-        """Keep random ids, such as token ids, within the table that they index.
+        """Limit the random numbers for inputs that take ids, such as token ids.
 
-        An id is the number of an entry in a table, which is a tensor of the model. So each value must be below the
+        An id is the number of an entry in a table, which is a tensor of the model. So each random id must be below the
         table's length. `spec` has the fields of `EngineSpec` by name.
         """
         ids = [one for one in self.inputs if one.has_ids and random_count(source_of(one, spec["inputs"]))]
@@ -173,11 +173,12 @@ class OnnxRuntime:
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
     def explain_fallback(self, ran_on: Collection[str], is_stopped: Callable[[], bool]) -> Optional[Dict[str, Any]]:
-        """Return why operators do not run on the requested providers, as `onnx_placement.read_reasons` describes it.
+        """Return {"reasons", "left_out"}: why operators do not run on the requested providers.
 
-        `ran_on` are the providers that ran operators; empty if that is unknown. Returns None if there is nothing to
-        explain. Reasons come from the log of a second session in a helper process, which is loaded and then closed.
-        `is_stopped` says whether a stop is requested. Raises ProfilingError if there is no such helper.
+        "reasons" has the number of operators by reason. "left_out" says why a provider was left out, or is "". `ran_on`
+        are the providers that ran operators; empty if that is unknown. Returns None if there is nothing to explain. The
+        reasons come from the log of a second session, which a helper process loads and closes. `is_stopped` returns
+        True when a stop is requested. Raises ProfilingError if the helper does not start.
         """
         asked = {_short(name).lower() for name, _ in self._spec["providers"]}
         kept = asked.intersection(_short(name).lower() for name in self._session.get_providers())
@@ -285,8 +286,9 @@ def _load_cuda(onnxruntime: Any, providers: List[str]) -> None:
 def _array(value: Any) -> Any:
     """Return an output of a session as an array. `value` is the output as an OrtValue.
 
-    A small type is an element type that NumPy lacks. A small float type becomes float32, a 4-bit integer int8 or uint8.
-    Returns None if the output is not a tensor, or if it has a small type and is not in the CPU's memory.
+    NumPy lacks some element types: the small floats and the 4-bit integers. A small float type becomes float32, and a
+    4-bit integer type becomes int8 or uint8. Returns None if the output is not a tensor. Returns None too if NumPy
+    lacks its type and the output is not in the CPU's memory.
     """
     if not value.is_tensor():
         return None

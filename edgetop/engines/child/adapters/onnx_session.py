@@ -96,7 +96,7 @@ def configure(onnxruntime: Any, options: Any, spec: Dict[str, Any]) -> None:
 
 
 def settings(spec: Dict[str, Any]) -> Dict[str, str]:
-    """Return the session options that the user has set, by name, for the recording. Others have their default.
+    """Return the session options that the user has set, by name, for the recording. All others are left out.
 
     `spec` has the fields of `EngineSpec` by name.
     """
@@ -121,9 +121,8 @@ def option_words(spec: Dict[str, Any]) -> str:
 def _check(onnxruntime: Any, key: str, value: str, *, takes_any: bool) -> None:
     """Raise EngineError("input") if the config entry `key` cannot be set to `value`.
 
-    The reason is that ONNX Runtime does not know the key, that the key is a switch and `value` is neither "0" nor "1",
-    or that edgetop has another option for it. `takes_any` allows unknown keys, which libraries of custom operators may
-    read.
+    A switch can only be set to "0" or "1". An entry for which edgetop has an option cannot be set. An entry that ONNX
+    Runtime does not know can be set only if `takes_any` is True, since a library of custom operators may read it.
     """
     own = _OWN_OPTIONS.get(key)
     if own:

@@ -40,10 +40,11 @@ NODE, INITIALIZER, TENSOR_DIMS, TENSOR_NAME = 1, 5, 1, 8
 
 
 def table_lengths(path: str, inputs: Sequence[str]) -> Dict[str, int]:
-    """Return the length of the table in which each input looks up values, by input name.
+    """Return {name of an input: length of the table that the input's values index}.
 
-    Such an input has entry numbers, such as token ids. If it looks up several tables, the shortest length is returned.
-    Other inputs are left out. The result is empty if the file at `path` cannot be read.
+    The values of such an input are entry numbers, such as token ids. For an input that indexes several tables, the
+    length is that of the shortest. Inputs that index no table are left out. `inputs` are the names of the inputs to
+    look at. Returns {} if the file at `path` cannot be read.
     """
     data = mapped(path)
     if data is None:
@@ -82,9 +83,9 @@ def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
 
 
 def _lookups(node: _Node) -> Iterator[Tuple[str, int, str]]:
-    """Yield (input's name, axis, table's name) for each table that an operator looks up.
+    """Yield (input's name, axis, table's name) for each table from which an operator reads entries.
 
-    The input has the numbers of the entries, counted along `axis` of the table.
+    The input has the numbers of the entries, which are counted along `axis` of the table.
     """
     if node.op_type == "Gather" and len(node.inputs) > 1:
         yield node.inputs[1], node.axis, node.inputs[0]

@@ -189,7 +189,10 @@ class OpenVino:
         return [named.get(one.upper(), named.get(one.split(".")[0].upper(), one)) for one in found]
 
     def _requested(self) -> List[str]:
-        """Return the devices that count as requested, first choice first; [] if OpenVINO may choose among devices."""
+        """Return the names of the devices that the user has requested, the first choice first.
+
+        Returns [] if the user lets OpenVINO choose among devices.
+        """
         if len(self._asked) > 1:
             return self._asked
         kind, _, listed = self._device.partition(":")
@@ -212,9 +215,9 @@ class OpenVino:
         }
 
     def _property(self, name: str) -> Any:
-        """Return a property of the compiled model as text, or None if it has no such property.
+        """Return a property of the compiled model as text, or None if it is unknown.
 
-        A model that AUTO or HETERO has compiled has the properties of its devices in `DEVICE_PROPERTIES`.
+        A property that the compiled model does not have is taken from the first device that runs the model.
         """
         try:
             value = self._compiled.get_property(name)

@@ -52,7 +52,8 @@ class PublicEngine:
     def __copy__(self) -> "PublicEngine":
         """Return an adapter for one more parallel inference of the same model.
 
-        Both share the model if the engine has a method `another`. If it has none, the model is opened again.
+        If the engine has a method `another`, both adapters share the loaded model. If it has none, the model is opened
+        again.
         """
         other = PublicEngine(self.name, self._load)
         if not hasattr(self._engine, "another"):
@@ -141,10 +142,9 @@ class PublicEngine:
             yield functools.partial(_Profiler, self)
 
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
-        """Run the model once.
+        """Run the model once. Return its duration in ns, and (name, type, provider, ns) of each operator.
 
-        Return its duration in ns, and (name, type, provider, own time in ns) of each operator. The last row is the rest
-        of the duration, in which no operator ran.
+        The ns are the operator's own time. The last row is the rest of the duration, in which no operator ran.
         """
         ns, operators = self._engine.profile()
 
@@ -253,5 +253,4 @@ def _whole(value: Any) -> Optional[int]:
 
 
 def _text(value: Any) -> str:
-    """Return any value as one short line of text."""
     return one_line(value if isinstance(value, str) else repr(value), _WORDS)

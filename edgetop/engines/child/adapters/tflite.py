@@ -105,9 +105,9 @@ class _Interpreter:
         self._outputs = [dict(of, name=name) for name, of in runners[asked].get_output_details().items()]
 
     def _limit_ids(self) -> None:
-        """Keep random ids, such as token ids, within the table that they index.
+        """Limit the random numbers for inputs that take ids, such as token ids.
 
-        An id is the number of an entry in a table, which is a tensor of the model. So each value must be below the
+        An id is the number of an entry in a table, which is a tensor of the model. So each random id must be below the
         table's length. Call this before a delegate takes operators.
         """
         tensors = {detail["index"]: detail["shape"] for detail in self.interpreter.get_tensor_details()}
@@ -134,10 +134,10 @@ class _Interpreter:
                 raise EngineError("input", "--provider %s: takes no options; --threads does" % name)
 
     def resolver(self, *, has_default: Optional[bool] = None) -> Dict[str, Any]:
-        """Return the keyword arguments for an interpreter without XNNPACK, the default delegate.
+        """Return {} to make an interpreter with XNNPACK, or the keyword arguments to make one without it.
 
-        Returns {} if XNNPACK is allowed. `has_default` says whether XNNPACK is allowed. If it is None, the user's
-        option decides. Raises EngineError("input") if the runtime cannot leave XNNPACK out.
+        XNNPACK is the default delegate. `has_default` says whether to use it; None leaves that to the user's option.
+        Raises EngineError("input") if the runtime cannot leave XNNPACK out.
         """
         if self._spec.get("xnnpack", True) if has_default is None else has_default:
             return {}
@@ -176,7 +176,7 @@ class _Interpreter:
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
         """Set the inputs' shapes, by input name, and allocate the tensors.
 
-        Raises EngineError if the model does not accept them.
+        Raises EngineError if the model does not accept the shapes.
         """
         resized = []
         try:
@@ -310,7 +310,7 @@ class TfliteRuntime(_Interpreter):
     def unusable(self) -> str:
         """Return in words why this runtime cannot work here, or "" if it can.
 
-        Its packages fail with numpy 2 (tensorflow/tensorflow#70830).
+        The packages of tflite-runtime fail with numpy 2 (tensorflow/tensorflow#70830).
         """
         if int(np.__version__.split(".")[0]) >= 2:
             return "tflite-runtime needs numpy<2, and numpy %s is installed" % np.__version__

@@ -1,8 +1,8 @@
 """Profilers time the single operators of a model. Each has a file. No code here runs unless profiling is requested.
 
-A profiler has `way`, which describes it in words. Its `burst(allowance)` runs instrumented inferences and returns the
-result of `Profile.describe`. It also has `close()`. A profiler in a helper process is a `Service(spec, adapter)`, which
-has `make_ready()` in place of `close()`.
+A profiler is an object with these members. `way` is a phrase that says how it profiles. `burst(allowance)` runs
+instrumented inferences and returns the result of `Profile.describe`. `close()` ends it. A profiler in a helper process
+is a `Service(spec, adapter)`, which has `make_ready()` in place of `close()`.
 
 A profiler must not slow down or endanger the measured session. So it refuses to work, with a reason, on any version or
 layout that was not verified.
@@ -77,11 +77,11 @@ class _Run:
         self.zero_ns = 0  # a time on the clock of `begins` at which the run had begun, and no operator had
 
     def crossing_ns(self) -> Optional[int]:
-        """Return the time in ns that passes between operators of different providers, or None if it is unknown.
+        """Return the time in ns that the run spent between operators of different providers, or None if unknown.
 
-        The time is the sum of the gaps between such operators. The usual gap between operators of one provider is
-        subtracted from each gap, because the profiler takes that time to record an event. The time of operators that
-        copy between devices is added.
+        The time is the sum of the gaps between such operators. The profiler takes time to record an event, so the usual
+        gap between operators of one provider is subtracted from each gap. The time of operators that copy between
+        devices is added.
         """
         if not self.operators or None in self.begins:
             return None
@@ -97,9 +97,10 @@ class _Run:
         return all_ns if all_ns <= self.ns else None  # more than the whole run: the clocks differ
 
     def spans(self, places: Dict[Key, int]) -> List[Span]:
-        """Return when each operator ran, in order, or [] if that is unknown or several threads ran operators.
+        """Return when each operator ran, sorted by begin.
 
-        `places` has the index of each operator in a result.
+        `places` has the index of each operator in a result. Returns [] if the begin of an operator is unknown, or if
+        several threads ran operators.
         """
         begins = [begin for begin in self.begins if begin is not None]
         if len(begins) < len(self.operators) or len({thread for _, thread in begins}) > 1:
@@ -134,7 +135,7 @@ class Profile:
     def measured(self, call: Callable[[], Any]) -> Tuple[int, Interference, Optional[Noted]]:
         """Make `call`. Return its time in ns, how much other processes disturbed it, and its noted events.
 
-        The last one is None if no events are noted.
+        The noted events are None if this profile notes no events.
         """
         if self._samples is None:
             _, ns, interference = measured(call)
@@ -217,7 +218,7 @@ class Profile:
 
 
 def _each(runs: List[_Run], places: Dict[Key, int]) -> List[List[int]]:
-    """Return the time in ns of each operator in each run. `places` has the index of each operator in a result."""
+    """Return a list for each run: the times in ns of the operators. `places` has an operator's index in that list."""
     rows = []
     for run in runs:
         row = [0] * len(places)

@@ -61,10 +61,11 @@ class EventSamples:
     """
 
     def __init__(self, events: Sequence[Sequence[Any]], threads: Optional[Sequence[int]] = None) -> None:
-        """Prepare to note page faults and `events`. Each is a name in EVERY with the numbers of perf_event_open(2).
+        """Prepare to note page faults and `events`, which are [name, type, config] lists.
 
-        These are its `type` and `config`. The same name may occur several times, once for each kind of core. Names that
-        are not in EVERY are left out. `threads` are the ids of the threads; None means all threads of this process.
+        `name` is a key of EVERY, and an event with another name is left out. `type` and `config` are the numbers that
+        perf_event_open(2) takes. A name may occur several times, once for each kind of core. `threads` are the ids of
+        the threads; None means all threads of this process.
         """
         wanted = [PAGE_FAULTS, *[(str(name), int(kind), int(config)) for name, kind, config in events][:MOST_EVENTS]]
         self._wanted = [one for one in wanted if one[0] in EVERY]
@@ -77,7 +78,10 @@ class EventSamples:
         self._rings: List[mmap.mmap] = []
 
     def during(self, call: Callable[[], Any]) -> Tuple[Any, Notes]:
-        """Return the result of `call`, and the notes of each event that was noted all the time."""
+        """Make `call`. Return its result and the notes of the kernel by event.
+
+        An event is left out if the kernel did not note it during the whole call.
+        """
         self._open()
         for fd in self._fds:
             fcntl.ioctl(fd, ENABLE, 0)
@@ -126,10 +130,10 @@ class EventSamples:
         return int(self._libc.syscall(self._number, buffer, tid, -1, -1, ctypes.c_ulong(CLOSE_BY_EXEC)))
 
     def _taken(self) -> Notes:
-        """Return the notes that the kernel has made of each event that it counted and noted all the time.
+        """Return the notes that the kernel has made since the last call, by event.
 
-        Of other events, fewer are noted from now on, in case that a ring was too small, that interrupts came too late,
-        or that the kernel stopped an event for a while, because it was noted too often.
+        An event is left out if its notes are incomplete: a ring was too small, interrupts came too late, or the kernel
+        paused the event because it was noted too often. Such an event is noted more rarely from now on.
         """
         counted = self._counted()
         throttled: Set[Optional[str]] = set()
@@ -154,10 +158,10 @@ class EventSamples:
         return whole
 
     def _counted(self) -> Dict[str, Optional[Tuple[int, int]]]:
-        """Return how often each event occurred, and the least number of notes that it must have.
+        """Return, by event, how often it occurred and the least number of notes that there must be of it.
 
-        An event has None instead, if a PMU has too few counters to count it all the time. On cores of several kinds,
-        the times of all PMUs add up to the time that a thread ran.
+        The value is None for an event that was not counted all the time, because a PMU has too few counters. On cores
+        of several kinds, the times of all PMUs add up to the time that a thread ran.
         """
         sums: Dict[str, List[int]] = {}
         least: Dict[str, int] = {}
@@ -182,10 +186,10 @@ class EventSamples:
 
 
 def records(ring: Any) -> List[Tuple[int, bytes]]:
-    """Return the new records of a ring, as (type, content), and mark them as read.
+    """Return the new records of a ring (memory that the kernel writes) as (type, content), and mark them as read.
 
-    The first page of a ring has the places of its newest and its oldest record, in bytes since the beginning. The
-    others have the records, of which one may begin at the end and go on at the beginning.
+    The first page of the ring has two positions: of the newest and of the oldest record, in bytes since the beginning.
+    The other pages have the records. A record that does not fit at their end continues at their beginning.
     """
     size = len(ring) - mmap.PAGESIZE
     (head,), (tail,) = struct.unpack_from("<Q", ring, HEAD_AT), struct.unpack_from("<Q", ring, TAIL_AT)

@@ -39,14 +39,14 @@ class Interference(NamedTuple):
 
 
 class InterferenceWatch:
-    """Measures how much other processes disturb this one, from the creation of this object on."""
+    """Measures how much other processes disturb this process, from the creation of this object on."""
 
     def __init__(self) -> None:
         self._before = _counted()
         self._begin_ns = time.monotonic_ns()
 
     def measure(self) -> Tuple[int, Interference]:
-        """Return the time in ns since this object was created, and how much other processes disturbed this one."""
+        """Return (ns since this object was created, how much other processes disturbed this process since then)."""
         span_ns = time.monotonic_ns() - self._begin_ns
         (preempted_before, before), (preempted, after) = self._before, _counted()
         waited = None
@@ -56,7 +56,7 @@ class InterferenceWatch:
         return span_ns, Interference(preempted - preempted_before, waited)
 
     def was_busy(self) -> bool:
-        """Whether other processes took so much of the time since creation that even a median over it is affected."""
+        """Return True if other processes were so busy since this object was created that even a median is affected."""
         span_ns, interference = self.measure()
         lost_ns = interference.preempted * SLICE_NS if interference.waited_ns is None else interference.waited_ns
         return lost_ns > BUSY * span_ns

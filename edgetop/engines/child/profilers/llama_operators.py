@@ -5,8 +5,8 @@ scheduler asks the callback before each operator whether its result is wanted. I
 operator alone, waits for the device, and calls the callback again (ggml_backend_sched_compute_splits in
 ggml/src/ggml-backend.cpp). The time between the two calls is the time of the operator.
 
-The scheduler asks in every computation, and the callback of a context cannot be removed. So the profiled tokens are
-computed in a second, small context, and the requests that are measured know nothing of it. It shares the weights.
+The callback of a context cannot be removed, and the scheduler asks it in every computation. So the profiled tokens are
+computed in a second, small context. It shares the weights with the first one, in which the measured requests run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ MOST_NS, MOST_RATIO = 1_000_000_000, 20
 
 
 class LlamaOperators:
-    """Times the operators of single tokens that continue the last request, at positions below SIZE."""
+    """Times the operators of a few tokens, one token at a time.
+
+    The tokens continue the last request, at positions below SIZE.
+    """
 
     way = "ggml's callback, in a second context"
 
@@ -59,7 +62,11 @@ class LlamaOperators:
         self._plain_ns: List[int] = []
 
     def _called(self, tensor: int, is_question: bool, _argument: Any) -> bool:
-        """Note when an operator begins or has ended. Return whether the scheduler shall go on."""
+        """Note when an operator begins or has ended. Return True if the scheduler is to go on.
+
+        The scheduler calls this before each operator, with `is_question` True, and after it, with `is_question` False.
+        `tensor` is the address of the operator's result.
+        """
         now = time.monotonic_ns()
         if not is_question:
             self._calls.append((tensor, self._begin_ns, now))
@@ -69,7 +76,7 @@ class LlamaOperators:
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
         """Compute some tokens, each once without and once with the callback. Return the result of `Profile.describe`.
 
-        Its key `plain_ns` is the median time of a token without the callback, in ns.
+        The result has one more key: `plain_ns` is the median time of a token without the callback, in ns.
         """
         profile = Profile()
         self._plain_ns = []
@@ -96,7 +103,7 @@ class LlamaOperators:
         return dict(profile.describe(), plain_ns=sorted(self._plain_ns)[len(self._plain_ns) // 2], runs=[])
 
     def _continue_request(self) -> None:
-        """Copy the last request's cache into the second context, so that operators are timed at its position.
+        """Copy the cache of the last request into the second context: the profiled tokens continue that request.
 
         If the request is too long, its end is cut off in both contexts.
         """
@@ -118,7 +125,7 @@ class LlamaOperators:
         self._left = self._size - used
 
     def plain(self) -> None:
-        """Compute the present token in the context of the requests."""
+        """Compute the token that is being profiled, in the context of the requests and thus without the callback."""
         self._decode(self._adapter.context)
 
     def _decode(self, context: int) -> None:
@@ -128,7 +135,7 @@ class LlamaOperators:
             raise RuntimeError("llama_decode returned %d" % status)
 
     def _add(self, profile: Profile) -> None:
-        """Add the operators of the last token to `profile`, without the time of the calls themselves."""
+        """Add the operators of the last token to `profile`. The time that the callback itself takes is subtracted."""
         library = self._library
         seen: Dict[Tuple[str, str], int] = {}
         named = []

@@ -22,7 +22,10 @@ class Noted(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The time of one operator in one run, in ns of the profiler's clock. `place` is its index in the result."""
+    """The time of one operator in one run: begin and duration, in ns of the profiler's clock.
+
+    `place` is the operator's index in `operators` of `Profile.describe`.
+    """
 
     place: int
     begin_ns: int
@@ -38,10 +41,10 @@ class Run(NamedTuple):
 
 
 def samples_of(spec: Dict[str, Any]) -> EventSamples:
-    """Return what notes the events of this process. Call this in the thread that runs the model.
+    """Return an `EventSamples` for the threads that run the model. Call this in the thread that runs the model.
 
-    `spec` has the fields of `EngineSpec` by name. If the main thread runs the model, all threads of the process belong
-    to the model. Otherwise only the calling thread is noted.
+    `spec` has the fields of `EngineSpec` by name. If the main thread runs the model, the events of all threads of the
+    process are noted. If another thread runs the model, only the events of that thread are noted.
     """
     is_main = threading.current_thread() is threading.main_thread()
     own = None if is_main else [threading.get_native_id()]
@@ -57,9 +60,10 @@ class Counts:
         self._runs: Dict[str, int] = {}
 
     def add(self, runs: Sequence[Run]) -> None:
-        """Add the events of runs. Runs are left out if another program delayed them outside of their operators.
+        """Add the events of `runs`.
 
-        What such a run reports does not tell when it began, as `offsets_ns` says.
+        A run is left out if it is too uncertain when it began on the profiler's clock (see `offsets_ns`). That is so if
+        another program delayed the run outside of its operators.
         """
         known = [(run, offsets) for run in runs for offsets in [offsets_ns(run)] if offsets is not None]
         least_ns = min((offsets[2] - offsets[0] for _, offsets in known), default=0)
@@ -80,10 +84,11 @@ class Counts:
                     sums[index] += number
 
     def describe(self) -> Dict[str, List[Any]]:
-        """Return what was counted, by event: how many events a note stands for, in how many runs, and the counts.
+        """Return, by event, [events that one note stands for, number of runs, rows].
 
-        The counts are rows of [index of the operator, events, at least, at most]: the number of the operator's events
-        in all of these runs, and its limits if it is not known exactly when the run began on the profiler's clock.
+        A row is [index of the operator, events, at least, at most]. `events` is the number of the operator's events in
+        all of these runs. The last two are its limits: they differ from it if it is not known exactly when a run began
+        on the profiler's clock.
         """
         return {
             event: [self._every[event], self._runs[event], [[place, *sums] for place, sums in sorted(counts.items())]]
@@ -93,11 +98,11 @@ class Counts:
 
 
 def offsets_ns(run: Run) -> Optional[Tuple[int, int, int]]:
-    """Return how much CLOCK_MONOTONIC may be ahead of the profiler's clock: least, middle and most, in ns.
+    """Return (least, middle, most) ns by which CLOCK_MONOTONIC may be ahead of the profiler's clock.
 
-    Profilers with another clock report no time that both clocks know. But what they report lies within the run, so the
-    offset is known up to the time that the run took before and after it. Returns None if the clocks cannot belong
-    together, or if there is no operator.
+    If the profiler uses CLOCK_MONOTONIC itself, they are about 0. For another clock, the three follow from the fact
+    that all operators ran within the run. So the uncertainty is the time that the run took outside of its operators.
+    Returns None if the run has no operator, or if its operators do not fit into it.
     """
     spans, noted = run.spans, run.noted
     if not spans:
@@ -114,9 +119,11 @@ def offsets_ns(run: Run) -> Optional[Tuple[int, int, int]]:
 
 
 def _within(times: Sequence[int], spans: Sequence[Span], offset_ns: int) -> Dict[int, int]:
-    """Return the number of notes in the time of each operator, by its index. `times` are those of the notes.
+    """Return {index of an operator: number of notes made while it ran}.
 
-    An operator ends when the next one begins, so that what runs in the body of a Loop does not count for the Loop.
+    `times` are the times of the notes, in ns of CLOCK_MONOTONIC. `spans` are the operators in run order. `offset_ns` is
+    how much CLOCK_MONOTONIC is ahead of their clock. An operator ends when the next one begins, so that what runs in
+    the body of a Loop does not count for the Loop.
     """
     found: Dict[int, int] = {}
     ends = [span.begin_ns for span in spans[1:]] + [spans[-1].begin_ns + spans[-1].ns]

@@ -53,8 +53,8 @@ def read_reasons(lines: Iterable[str]) -> Tuple[Dict[str, int], str]:
     """Return `(reasons, left_out)`, read from the log of ONNX Runtime while it makes a session.
 
     `reasons` has the number of operators by reason, such as {"CUDA kernel not found in registries for Op type: Pad":
-    2}, those of the most operators first. The number is 0 for a reason that names no operator. `left_out` is the error
-    that kept a provider from being loaded, or "".
+    2}. The reason with most operators comes first. The number is 0 for a reason that names no operator. `left_out` is
+    the error that kept a provider from being loaded, or "".
     """
     named: Dict[str, set] = {}  # type: ignore[type-arg]  # Python 3.8
     left_out: List[str] = []
@@ -75,9 +75,9 @@ def read_reasons(lines: Iterable[str]) -> Tuple[Dict[str, int], str]:
 
 
 def _split(message: str) -> Iterator[Tuple[str, str]]:
-    """Yield (reason, name of the operator) for each operator that a message names, with the name taken out.
+    """Yield (reason, name of the operator) for each operator that a message names.
 
-    The name is "" if the message names no operator.
+    The reason is the message without the operator's name. If the message names no operator, the name is "".
     """
     listed = _LISTED.findall(message)
     if listed:
@@ -96,12 +96,15 @@ def _split(message: str) -> Iterator[Tuple[str, str]]:
 
 
 class Service:
-    """Makes a session that logs why it divides the model among the providers as it does, and reads that."""
+    """Makes a session that logs why its operators run on which provider, and reads the reasons from this log."""
 
     way = "the log of a session in a helper process"
 
     def __init__(self, spec: Dict[str, Any], adapter: Any) -> None:
-        """Prepare to load the model of `spec`, which has the fields of `EngineSpec` by name, with such an `adapter`."""
+        """Prepare to load a model with `adapter`, the adapter of ONNX Runtime.
+
+        `spec` has the fields of `EngineSpec` by name.
+        """
         self._spec = dict(spec, log_level=VERBOSE)
         self._adapter = adapter
 

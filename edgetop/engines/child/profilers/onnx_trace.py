@@ -98,13 +98,13 @@ def _sweep(home: str) -> None:
 
 
 def read_trace(path: str) -> List[Event]:
-    """Return what `in_order` returns for the events of a trace file. Raises ValueError if the file is malformed."""
+    """Return the events of a trace file that `in_order` keeps. Raises ValueError if the file is malformed."""
     with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Return what `in_order` returns for the lines of a trace. Raises ValueError if a line is malformed.
+    """Return the events in the lines of a trace that `in_order` keeps. Raises ValueError if a line is malformed.
 
     Each line is parsed by itself: half a megabyte of text, parsed as a whole, becomes ten megabytes of objects.
     """
@@ -288,7 +288,8 @@ def _event_ns(kernels: List[Event], families: Dict[int, List[int]]) -> float:
 def thread_use(kernels: List[Event], names: List[str]) -> Optional[Dict[str, Any]]:
     """Return how the threads shared the work in one run, as the fields of `ThreadUse`.
 
-    `names` has the name of each kernel. Returns None if one thread ran all kernels, or if the statistics are unknown.
+    `kernels` are the run's events of operators, and `names` has the name of each. Returns None if one thread ran all
+    kernels, or if the statistics are unknown.
     """
     count = all_ns = moves = 0
     waited_ns: Dict[str, int] = {}
@@ -347,7 +348,7 @@ class Service:
         self._folder = ""
 
     def make_ready(self) -> None:
-        """Open a session in which every run is profiled, and warm it up."""
+        """Open a session that profiles every run, and warm it up."""
         self._folder = make_folder()
         try:
             self._adapter = self._make()
@@ -359,9 +360,9 @@ class Service:
             raise
 
     def burst(self, allowance: Allowance) -> Dict[str, Any]:
-        """Run the model as often as `allowance` allows, end the session, and return the profile.
+        """Run the model as often as `allowance` allows, then close the session.
 
-        The form is that of `Profile.describe`.
+        Return the result of `Profile.describe`.
         """
         profile = Profile(allowance.samples)
         try:

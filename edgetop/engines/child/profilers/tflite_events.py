@@ -14,9 +14,9 @@ RUNTIME, OPERATOR, DELEGATE, INSIDE_DELEGATE = 1, 2, 4, 8
 
 
 class Event(NamedTuple):
-    """What a profiler reports about one operator, or about a span such as a delegate's run.
+    """What a profiler reports about one operator, or about a span of time such as a delegate's run.
 
-    Profilers report events in the order in which they began.
+    Profilers report the events in the order in which the operators and spans began.
     """
 
     kind: int

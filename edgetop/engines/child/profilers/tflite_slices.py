@@ -119,9 +119,9 @@ class Part:
 def parts(file: TfliteFile) -> List[Part]:
     """Return what can be run as a separate model: each operator that depends on the model's inputs.
 
-    Operators that depend only on constants are added to the operators that need them, such as the conversion of
-    half-precision weights to floats. Delegates run them once, and take an operator only if its weights are constants.
-    An operator without inputs stands for a state, so it does not count as a constant.
+    An operator that depends only on constants, such as the conversion of half-precision weights to floats, is added to
+    each part that needs its result. Delegates run it once, and take an operator only if its weights are constants. An
+    operator without any input reads a state, so its result does not count as a constant.
     """
     flowing = set(file.inputs)
     unpacking: Dict[int, List[int]] = {}  # operators that make a tensor from constants only
@@ -230,7 +230,7 @@ class Service:
 
 
 def run_with(interpreter: Any, arrays: List[Any]) -> None:
-    """Run an interpreter once with these inputs, after it has taken their shapes."""
+    """Give an interpreter the shapes of `arrays`, then run it once with these arrays as inputs."""
     details = interpreter.get_input_details()
     for detail, array in zip(details, arrays):
         if list(detail["shape"]) != list(array.shape):
@@ -244,7 +244,7 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
     """Return an operator's times in ns, and how much other processes disturbed them. `invoke` runs the operator once.
 
-    Tries are made until other processes do not disturb one, at most TRIES. The result is that of the last try.
+    The timing is repeated until other processes do not disturb it, at most TRIES times. The last one is returned.
     """
     for _ in range(WARMUP_RUNS - 1):
         invoke()
