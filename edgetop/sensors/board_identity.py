@@ -176,9 +176,10 @@ _WATCHED: tuple[_Setting, ...] = (
 
 
 def discover_settings(root: Root) -> Found:
-    """Return a source without sensors, which makes events: a setting changed, or the kernel's clock source is slow.
+    """Return a reader that has no sensors and only makes events.
 
-    The settings are the governor, the power mode and the online CPUs. A board with none of these gives an empty result.
+    An event says that a setting changed (the CPU's governor, the power mode or the set of online CPUs), or that the
+    kernel's clock source is slow to read. The result is empty if the board shows none of these.
     """
     if not root.line(CLOCK) and not any(read_setting(root) is not None for _, _, read_setting in _WATCHED):
         return Found()

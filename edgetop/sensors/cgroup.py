@@ -134,7 +134,10 @@ _QUOTA_USED_UP = "the CPU quota is used up: the engine waits for its next period
 
 
 class Onset:
-    """Makes an event when a limit begins to be hit: at the first value above 0 after `QUIET_READINGS` zeros."""
+    """Makes an event when a process begins to hit a limit.
+
+    That is at the first value above 0, and at each value above 0 that follows at least `QUIET_READINGS` zeros.
+    """
 
     def __init__(self, kind: Literal["cpu-quota", "memory-limit"]) -> None:
         self.events: list[SensorEvent] = []
@@ -142,7 +145,10 @@ class Onset:
         self._quiet = QUIET_READINGS
 
     def checked(self, value: float | Gap, message: str) -> float | Gap:
-        """Return `value` unchanged. If it begins to be greater than 0, first make an event with the text `message`."""
+        """Return `value` unchanged, and make an event with the text `message` if the limit begins to be hit.
+
+        `value` is the newest reading: 0 if the limit was not hit, else above 0.
+        """
         if not isinstance(value, Gap):
             if value > 0 and self._quiet >= QUIET_READINGS:
                 self.events.append(SensorEvent(LimitReached(self._kind, round(value, 1)), message, "warning"))
@@ -153,10 +159,10 @@ class Onset:
 def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
     """Return a reader of how much a CPU quota stops the engine.
 
-    It reads the percentage of quota periods in which the engine was stopped, and the ms per second for which it was
-    stopped. `folders` are the folders, relative to `root`, of the engine's cgroup and its parents that have a quota.
-    Each of them can stop the engine, and the reader gives the highest of their values. `now` returns the present time
-    in seconds.
+    It reads two values: the percentage of quota periods in which the engine was stopped, and the ms per second for
+    which it was stopped. `folders` are the folders, relative to `root`, of all cgroups with a quota: the engine's own
+    and its parents. Each of these cgroups can stop the engine, and the reader gives the highest of their values. `now`
+    returns the present time in seconds.
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
@@ -227,10 +233,11 @@ def _count(file: File) -> int:
 
 
 def _limited(root: Root, group: Group) -> dict[str, File]:
-    """Return the file that counts how often a cgroup's memory limit was hit, by the folder of each cgroup with a limit.
+    """Return a dict with an entry for each cgroup of `group` that has a memory limit.
 
-    In version 2, the parents of the engine's cgroup have two such files. Of these, memory.events.local (since Linux
-    5.2) is used, because memory.events also counts the hits of neighbouring cgroups.
+    The key is the cgroup's folder. The value is the file that counts how often the limit was hit. For a parent of the
+    engine's cgroup in version 2, this file is memory.events.local (since Linux 5.2), because memory.events also counts
+    the hits of neighbouring cgroups.
     """
     found = {}
     for place, folder in enumerate(group.folders):
@@ -255,9 +262,10 @@ def _hits(file: File) -> tuple[int, int]:
 
 
 def _limits(levels: Sequence[tuple[File, File]]) -> list[tuple[int, File, File]]:
-    """Return `(limit in bytes, file of the usage, file of the limit)` for each limit that is set.
+    """Return `(limit in bytes, file with the usage, file with the limit)` for each limit that is set.
 
-    `levels` has pairs of files: the limit and the usage. A limit that cannot be read counts as not set.
+    `levels` has `(file with the limit, file with the usage)` pairs, one for each cgroup. A limit that cannot be read
+    counts as not set.
     """
     limits = []
     for limit, held in levels:
@@ -381,10 +389,10 @@ def _unescaped(path: str) -> str:
 
 
 def _levels(path: str, mounted_root: str, mount_point: str) -> tuple[str, ...] | None:
-    """Return the folders from a cgroup's own up to the mount point, or None if the cgroup lies outside the mount.
+    """Return the folder of a cgroup, then the folder of each parent up to the mount point.
 
-    `path` is the cgroup's path in its hierarchy. `mounted_root` is the part of the hierarchy that is mounted at the
-    folder `mount_point`.
+    Returns None if the cgroup lies outside the mount. `path` is the cgroup's path in its hierarchy. `mounted_root` is
+    the path, in the same hierarchy, of the cgroup that is mounted at the folder `mount_point`.
 
     >>> _levels("/a/b", "/", "sys/fs/cgroup")
     ('sys/fs/cgroup/a/b', 'sys/fs/cgroup/a', 'sys/fs/cgroup')

@@ -62,7 +62,8 @@ def discover(root: Root) -> Found:
 def _uncore(root: Root) -> Found:
     """Return sensors for the clock and the highest allowed clock of each uncore domain.
 
-    A domain is a processor package or a part of it.
+    The uncore is what an Intel processor has beside its cores: mesh, last-level cache and memory controller. A domain
+    is a processor package or a part of it.
     """
     folders = [f"{UNCORE}/{name}" for name in root.names(UNCORE)]
     folders = [folder for folder in folders if root.exists(f"{folder}/current_freq_khz")]
@@ -79,7 +80,7 @@ def _uncore(root: Root) -> Found:
 
 
 def has_memory_clock(root: Root) -> bool:
-    """Return whether this user may read the clock of the memory of a Jetson in the kernel's files."""
+    """Return True if a file of the kernel gives this user the clock of the memory controller."""
     is_listed = any(device_kind(name) == "memory" for name in root.names(DEVFREQ))
     return is_listed or any(root.exists(file) and not root.is_denied(file) for file in EMC_CLOCK)
 

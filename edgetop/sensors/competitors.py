@@ -1,9 +1,9 @@
 """Memory and CPU use of a watched program as a whole, and the load of other processes.
 
 The program consists of the watched process and all its descendants. The load of all other processes together is read
-every time. Their loads by name need a read of every process, about 10 us each. So loads by name are only read from time
-to time, and each second while other processes use much CPU. All data comes from the real /proc: proc_pid_statm(5),
-proc_pid_task(5).
+every time. The load of each process by name needs a read of every process, about 10 us each. So loads by name are read
+only from time to time, and each second while other processes use much CPU. All data comes from the real /proc:
+proc_pid_statm(5), proc_pid_task(5).
 """
 
 import contextlib
@@ -157,9 +157,9 @@ class Competitors:
         return busy - ours
 
     def _is_look_due(self, ticks: int, at_s: float) -> bool:
-        """Return whether to read the names of all processes now.
+        """Return True if the CPU use of other processes by name must be read now, which takes long.
 
-        While other processes take much CPU, names are read more often.
+        It is read from time to time, and more often while other processes take much CPU.
 
         `ticks` are the CPU ticks of other processes so far, and `at_s` is the present time in seconds.
         """
@@ -200,16 +200,18 @@ class Competitors:
 
 
 class _Memory:
-    """Makes an event when the memory of another program has risen much since the first look."""
+    """Makes an event when another program than the watched one holds much more memory than at the first reading."""
 
     def __init__(self) -> None:
         self._begun: Mapping[str, int] | None = None  # pages by name at the first look
         self._reported: tuple[str, float, float] = ("", 0.0, float("-inf"))  # name, rise in MiB, and when, in s
 
     def news(self, pages: Mapping[str, int], at_s: float) -> Iterator[SensorEvent]:
-        """Yield an event that names the program whose memory rose most, if it rose much more than was reported.
+        """Yield an event that names the program whose memory has risen most since the first call, or nothing.
 
-        `pages` has the memory of each program by name, and `at_s` is the present time in seconds.
+        The rise must be at least `GREW_MIB`. If the last event named the same program, the rise must also be
+        `GREW_AGAIN` times the reported one. Events are at least `AGAIN_S` seconds apart. `pages` has each program's
+        resident memory in pages, by name. `at_s` is the present time in seconds.
         """
         if self._begun is None:
             self._begun = dict(pages)
@@ -246,8 +248,8 @@ def application(
 ) -> Reader:
     """Return a reader of the memory and the CPU use of a watched program with all its descendants.
 
-    The reader also has the time for which the descendants waited for a CPU. `pid` is the program's process id, `family`
-    finds its descendants, and `now` returns the present time in seconds.
+    It also reads how long the descendants waited for a CPU, in ms per second. `pid` is the program's process id,
+    `family` finds its descendants, and `now` returns the present time in seconds.
     """
     family = family or Family(pid, root, now)
     # The CPU time of a child that is found late counts at once.
@@ -281,7 +283,7 @@ def application(
 
 
 class _Threads:
-    """Makes an event, from time to time, that lists the CPU use of a program's threads by name."""
+    """Makes an event once a minute that lists the CPU use of a program's threads by name."""
 
     def __init__(self, root: Root, at_s: float) -> None:
         self._root, self._cpus = root, most_cpus(root)
@@ -289,9 +291,10 @@ class _Threads:
         self._used_s, self._due_s = at_s, at_s + FIRST_THREADS_S
 
     def news(self, pids: Sequence[int], at_s: float) -> Iterator[SensorEvent]:
-        """Yield an event that lists the busiest threads of the processes `pids`, if it is time for such an event.
+        """Yield an event that lists the busiest threads of the processes `pids`, or nothing if it is too early.
 
-        `at_s` is the present time in seconds.
+        The first event comes after `FIRST_THREADS_S` seconds, and later ones every `THREADS_S` seconds. `at_s` is the
+        present time in seconds.
         """
         if self._used and at_s < self._due_s:
             return
@@ -317,9 +320,10 @@ def _threads_of(pids: Sequence[int], root: Root) -> Use:
 
 
 def discover(pid: int, *, is_program: bool) -> Found:
-    """Return a source of the CPU use of other processes than the engine `pid`.
+    """Return a source of the CPU use of all processes except the engine (process `pid`) and edgetop.
 
-    With `is_program`, `pid` is a watched program, and the sensors of its own memory and CPU use are returned too.
+    `is_program` says that the engine is a watched program. Then a reader of the program's memory and CPU use is
+    returned too.
     """
     if not is_program:
         return Found((Competitors(pid),))

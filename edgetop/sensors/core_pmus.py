@@ -116,10 +116,10 @@ def event_in(pmu: CorePmu, name: str) -> bool:
 
 
 def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]) -> PmuEvent | None:
-    """Return the first of the events in `names` that a PMU lists, or None if it lists none of them.
+    """Return the first event in `names` that a PMU can count, or None if it can count none of them.
 
-    `pmu` is the PMU's name in sysfs, and `number` is its type for perf_event_open(2). `names` are names of files in the
-    PMU's folder `events`. `event` is the name that the result gets.
+    `pmu` is the name of the PMU's folder in sysfs, and `number` is its type for perf_event_open(2). `names` are names
+    of files in the PMU's folder `events`. `event` is edgetop's own name for the event, and becomes the result's name.
     """
     for name in names:
         text = root.line(f"{FOLDER}/{pmu}/events/{name}")
@@ -129,9 +129,10 @@ def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]
 
 
 def _config(root: Root, pmu: str, text: str) -> int | None:
-    """Return an event's number for perf_event_open(2), or None if `text` has another form.
+    """Return an event's number (`config`) for perf_event_open(2).
 
-    `pmu` is the PMU's name in sysfs. `text` is the event's line there, such as `event=0x2e,umask=0x41`.
+    `pmu` is the name of the PMU's folder in sysfs. `text` is the event's line there, such as `event=0x2e,umask=0x41`.
+    Returns None if `text` has another form.
     """
     config = 0
     for part in text.split(","):

@@ -1,8 +1,8 @@
 """The sizes of the data caches of a board's CPUs.
 
 Source: /sys/devices/system/cpu/cpuN/cache/indexM (Documentation/ABI/testing/sysfs-devices-system-cpu). The file `size`
-is in KiB (drivers/base/cacheinfo.c). Many ARM boards lack it, because their device trees do not give the size. In a
-virtual machine, the hypervisor sets the value.
+is in KiB (drivers/base/cacheinfo.c). Many ARM boards lack this file, because their device trees do not give the size.
+In a virtual machine, the hypervisor sets the value.
 """
 
 import re

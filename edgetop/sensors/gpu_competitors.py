@@ -26,7 +26,7 @@ IN_CONTAINER = "in a container, the process ids of NVML are unknown"
 
 
 class _Usage:
-    """Reads the load of processes other than the engine and edgetop on one GPU."""
+    """Reads the load that processes other than the engine and edgetop put on one GPU."""
 
     def __init__(self, nvml: Any, handle: Any, ours: frozenset[int]) -> None:
         """Prepare to read. `ours` are the process ids of the engine and of edgetop.
@@ -37,7 +37,7 @@ class _Usage:
         self._since_us = 0  # time of the last sample, as NVML counts
 
     def load_pct(self) -> float | Gap:
-        """Return the load in percent since the last read, or a gap at the first read."""
+        """Return the load of these processes together since the last call, in percent, or a gap at the first call."""
         is_first = self._since_us == 0
         try:
             samples = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._since_us)
@@ -60,8 +60,8 @@ class _Usage:
 def discover_engine(pid: int, root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
     """Return a source of the load that processes other than the engine (`pid`) and edgetop put on the GPU.
 
-    With several GPUs, the sensor has the load of the GPU that others use most. Without NVIDIA's driver, nothing is
-    returned. `load` imports a module by name.
+    With several GPUs, the sensor has the load of the GPU that these processes use most. Without NVIDIA's driver, the
+    result is empty. `load` imports a module by name.
     """
     if not root.is_host or not root.exists(DRIVER):
         return Found()

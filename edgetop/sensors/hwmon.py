@@ -1,8 +1,8 @@
 """Temperatures, fans, humidity and power of hwmon chips, each physical sensor once.
 
 ABI: Documentation/hwmon/sysfs-interface.rst. Chips are found by their `name`. The kernel also shows thermal zones as
-hwmon chips (drivers/thermal/thermal_hwmon.c, with underscores for the dashes of the type); these are left out here.
-Labels contain a colon, which labels of thermal zones do not.
+hwmon chips, whose names have underscores for the dashes of the zone's type (drivers/thermal/thermal_hwmon.c). These
+are left out here. Labels of sensors of this module contain a colon, and labels of thermal zones do not.
 
 Power is `power*_input`, or else `power*_average`, in µW. Jetson's INA3221 has no such file; `rails.py` reads its rails,
 and says which chip measures a board's input.

@@ -141,8 +141,9 @@ def _ohms(text: str) -> float | None:
 def _channels(ohms: Sequence[float | None], names: str, default: str) -> tuple[Channel, ...]:
     """Return the channels that are used. `ohms` has the shunt of each channel, or None for a channel that is not used.
 
-    `names` has the channels' names with commas, such as `5V-IN=total,USB=part`. `default` is the name of channels
-    without one.
+    `names` has the channels' names with commas, such as `5V-IN=total,USB=part`. "total" says that a channel measures
+    the board's whole input power, and "part" that it measures a part of that. A channel without a name is called
+    `default`, with the channel's number if there are several. Raises ValueError if `names` is malformed.
     """
     given = [name.strip() for name in names.split(",")] if names else []
     if len(given) > len(ohms):
@@ -237,8 +238,9 @@ def open_monitors(
 ) -> Found:
     """Set up the chips that the user described, and return their readers.
 
-    `cadence_s` is the interval of reads in seconds. `open_bus` opens the I2C bus with a number. Raises InputError if a
-    chip cannot be used, if two chips have one address, if two channels have one name, or if two channels are the total.
+    `cadence_s` is the interval of reads in seconds. `open_bus` takes the number of an I2C bus and opens it. Raises
+    InputError if a chip cannot be used, if two chips have one address, if two channels have one name, or if two
+    channels measure the total.
     """
     if specs and not root.is_host:
         raise InputError("--i2c: a captured board has no bus to read from", "leave out --i2c or --sysroot")

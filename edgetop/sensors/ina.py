@@ -3,8 +3,8 @@
 Datasheets: INA219 SBOS448, INA226 SBOS547, INA260 SBOS656, INA3221 SBOS576, INA228 SBOSA20; the registers are in their
 sections "Register Maps". Compare drivers/hwmon/ina2xx.c, ina3221.c and ina238.c of Linux. Each chip is configured for
 continuous conversion of shunt and bus voltage, with as much averaging as the time between two reads allows. One step
-of the current register is the current that one step of the shunt voltage means (calibration 4096, 2048 and 4096 on
-INA219, INA226 and INA228). So no resolution is lost, and no register overflows before the input does.
+of the current register equals one step of the shunt voltage (calibration 4096, 2048 and 4096 on INA219, INA226 and
+INA228). So no resolution is lost, and no register overflows before the input does.
 
 The chips send the high byte first, but an SMBus word has the low byte first (SMBus specification, "Read Word"), so
 every word is swapped.
@@ -105,7 +105,7 @@ class Chip:
     measure: Callable[[Registers], Channels]  # returns the used channels in the order of their numbers
 
     def identify(self, registers: Registers) -> None:
-        """Raise ValueError if a chip of another kind answers."""
+        """Raise ValueError if the identifying registers are those of another kind of chip. Some chips have none."""
         for register, expected, shift in self.identity:
             if (content := registers.word(register) >> shift) != expected:
                 why = f"register {register:02X}h has {content:X}h, not {expected:X}h"
@@ -121,10 +121,11 @@ class Chip:
 
 
 def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAGES) -> tuple[int, float]:
-    """Return the most averaging that fits in `within_s` seconds, as `(code for the chip's register, seconds it takes)`.
+    """Return over how many conversions to average, as `(code for the chip's register, seconds that they take)`.
 
-    `single_s` is the duration of one conversion in seconds. `averages` has the number of averaged conversions for each
-    code. If even one conversion takes too long, nothing is averaged.
+    `averages[code]` is the number of conversions for each code. The highest number is taken for which the conversions
+    take at most `within_s` seconds, or code 0 if even a single conversion takes longer. `single_s` is the duration of
+    one conversion in seconds.
 
     >>> averaging(0.001, 0.02)
     (2, 0.016)
@@ -134,12 +135,12 @@ def averaging(single_s: float, within_s: float, averages: Sequence[int] = AVERAG
 
 
 def _single(overflows: int, volts: float, amperes: float, clips_at: str = "") -> Channels:
-    """Return the measurement of a chip with one channel, as a list with one element.
+    """Return a list with one element: the measurement of a chip that has one channel.
 
-    `volts` and `amperes` are the measured values. The power is computed here, because the chip's register of the power
-    has steps of 20 or 25 steps of the current at 1 V, and is rounded down. If `overflows` is not 0, power and current
-    are gaps. `clips_at` is "" or, if the shunt's voltage was too high, the highest voltage that the chip can measure,
-    such as `320 mV`.
+    `volts` and `amperes` are the measured values. The power is their product, because the chip's register of the power
+    is coarser. `overflows` is the chip's overflow flag; if it is not 0, power and current are gaps. `clips_at` is ""
+    unless the shunt's voltage was too high. Then it is the highest voltage that the chip can measure, such as `320 mV`,
+    and power and current are gaps too.
     """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]

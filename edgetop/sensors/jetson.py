@@ -1,9 +1,9 @@
 """The power mode and the over-current events of a Jetson.
 
-For the power mode, this module reports whether its limits are in force and whether the clocks are locked.
+This module reports whether the limits of the power mode are in force, and whether the clocks are locked.
 `/var/lib/nvpmodel/status` has the mode that was requested last (`pmode:0002`). All users may read it, and no process
-has to be started. The mode may never have been applied, so its limits are compared with those in cpufreq and devfreq.
-`jetson_clocks` can only be recognised by equal minima and maxima; running nvpmodel again undoes it silently.
+has to be started. The mode may never have been applied, so its limits are compared with the limits in cpufreq and
+devfreq. `jetson_clocks` can only be recognised by equal minima and maxima; running nvpmodel again undoes it silently.
 
 `/etc/nvpmodel.conf` says which limits each mode sets, and in which files. First come the files, then the modes. -1
 means the highest possible value (Jetson Linux developer guide, "nvpmodel"). The lines have these forms:
@@ -60,7 +60,10 @@ class Modes:
 
 
 def parse_modes(text: str) -> Modes:
-    """Return the power modes in the text of /etc/nvpmodel.conf. Lines of an unknown form are ignored."""
+    """Parse the text of /etc/nvpmodel.conf, and return the power modes by number and the files of their limits.
+
+    Lines of an unknown form are ignored.
+    """
     files: dict[tuple[str, str], str] = {}
     modes: dict[int, Mode] = {}
     parameter: str | None = None
@@ -90,7 +93,7 @@ class PowerMode:
     are_clocks_locked: bool  # whether every minimum equals its maximum, as after jetson_clocks
 
     def __str__(self) -> str:
-        """Return the mode's name, and what is not as the mode wants, as in `15W, limits differ from it, clocks locked`.
+        """Return the mode's name, and how the board differs from the mode: `15W, limits differ from it, clocks locked`.
 
         If two sessions have different texts, they ran under different limits.
         """
@@ -186,7 +189,7 @@ EVENT_S = 0.001  # duration of an event, seen on an Orin Nano, whose BPMP has `t
 def discover_over_current(root: Root) -> Found:
     """Return a reader of a Jetson's over-current counters, or nothing if the board has none.
 
-    Xavier's driver has the same chip name but other files, and is ignored.
+    A Jetson Xavier gives nothing either, because its driver has other files.
     """
     for folder in chips_named(root, CHIP)[:1]:
         if alarms := [n for n in range(1, 10) if root.exists(f"{folder}/oc{n}_event_cnt")]:
@@ -197,9 +200,9 @@ def discover_over_current(root: Root) -> Found:
 def over_current_of(
     root: Root, folder: str, alarms: Sequence[int], clock_s: Callable[[], float] = time.monotonic
 ) -> Reader:
-    """Return a reader of over-current alarms: events per second, and the percentage of time that they cost.
+    """Return a reader of over-current alarms: events per second, and the percentage of time at lowered clocks.
 
-    The reader also has, as 1 or 0, whether over-current limits the board now, and whether under-voltage does. `folder`
+    Two further sensors are 1 if over-current or under-voltage limits the board now, else 0. `folder`
     is the hwmon folder of the chip, and `alarms` are the numbers of its alarms. `clock_s` returns the present time in
     seconds.
     """

@@ -43,9 +43,9 @@ NO_WORD = "its program ended without a word: it needs Python 3.8 or later"
 class JetsonStats:
     """Reads the engine's part of the GPU's memory and the clock of the memory, through a helper program.
 
-    debugfs has both values too, but shows them only to root. The clock is `cur` of the entry EMC, in kHz
-    (jtop/core/memory.py, read_emc). The loads that jetson-stats reports are not used: jetson-stats says 0 if a driver
-    does not report a load (jtop/core/gpu.py, DEFAULT_LOAD), and read_emc rounds a share down to 0.
+    debugfs has both values too, but shows them only to root. jetson-stats reports the clock in kHz, as `cur` of its
+    entry EMC (jtop/core/memory.py, read_emc). The loads that jetson-stats reports are not used: jetson-stats says 0 if
+    a driver does not report a load (jtop/core/gpu.py, DEFAULT_LOAD), and read_emc rounds a share down to 0.
 
     The helper program is started again whenever it ends, until `close`. No method waits for an answer.
     """
@@ -217,8 +217,8 @@ def memory_mhz(answer: dict[str, Any]) -> float | Gap:
 def discover_engine(pid: int, root: Root) -> Found:
     """Return a source of the GPU memory of process `pid` and of the memory's clock, read from jetson-stats.
 
-    It is used only on a Jetson whose own files do not show the GPU memory to the user. Nothing is returned for other
-    boards and for captured ones.
+    The result is empty on a board that is no Jetson, on a captured board, and if the kernel's own files show the GPU
+    memory to this user. If jetson-stats is missing or does not run, this is returned as the reason.
     """
     if not root.is_host or not is_compatible(root, "nvidia,tegra") or has_clients(root):
         return Found()

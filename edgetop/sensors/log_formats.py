@@ -38,16 +38,17 @@ STILL_ROWS = 200
 
 
 def still_words(seconds: float, since: int, row: int) -> str:
-    """Return why a log is refused whose time stays at `seconds` s from row `since` to row `row`."""
+    """Return a sentence which says that a log's time stands still: it is `seconds` s from row `since` to row `row`."""
     return f"its time stands still: {seconds:g} s from row {since} to row {row}"
 
 
 def _columns(separators: Separators, time: Column, factors: Sequence[Column], volts: float = 1.0) -> Sample:
     """Return a function that takes a row of a log and returns `(time in s, power in W)`.
 
-    The function returns None for a row that lacks the time or the power. `time` and each of `factors` are a column's
-    position (from 0) and the factor to s, W, A or V. The power is the product of the columns `factors`, multiplied by
-    `volts`. `separators` splits a row into cells. The function raises ValueError if the log's time stands still.
+    The function returns None for a row that lacks the time or the power. `time` and the elements of `factors` are
+    pairs: a column's position (from 0), and the number that converts the column's values to s, W, A or V. The power is
+    the product of all columns in `factors`, multiplied by `volts`. `separators` splits a row into cells. The function
+    raises ValueError if the log's time stands still.
     """
     is_plain = separators.cell == ","
     before_s, row, since = math.nan, 1, 1  # the last row's time; its number in the file; the first row of that time
@@ -136,8 +137,8 @@ _LAYOUTS = {"ppk2": _ppk2, "monsoon": _monsoon, "csv": _csv}
 def layout_of(log_format: str, names: Sequence[str], volts: float | None) -> _Layout:
     """Return `(time, factors, constant)`, which say how a row gives its time in s and its power in W.
 
-    `time` and each of `factors` are a column's position (from 0) and the factor to s, W, A or V. The power is the
-    product of the columns `factors`, multiplied by `constant`.
+    `time` and the elements of `factors` are pairs: a column's position (from 0), and the number that converts the
+    column's values to s, W, A or V. The power is the product of all columns in `factors`, multiplied by `constant`.
 
     `log_format` is "ppk2", "monsoon" or "csv". `names` are the columns' names in lower case. If `volts` is not None, it
     replaces the log's voltages. Raises ValueError with a message that says which column is lacking.

@@ -129,8 +129,8 @@ def discover(root: Root) -> Found:
 def discover_pools(root: Root) -> Found:
     """Return a reader of the memory that the GPU's driver holds, and of the used part of CMA.
 
-    CMA is the pool of contiguous memory for cameras, codecs and some NPUs. Nothing is returned if the kernel reports
-    neither.
+    CMA is the pool of contiguous memory for cameras, codecs and some NPUs. The result is empty if the kernel
+    reports neither of the two.
     """
     source, fields = root.absolute(MEMINFO), read_meminfo(root)
     wanted: Wanted = {}

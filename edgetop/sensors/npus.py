@@ -38,7 +38,7 @@ def discover(root: Root) -> Found:
 
 
 def _intel(root: Root, device: str, label: str, clock_s: Callable[[], float] = time.monotonic) -> Found:
-    """Return the sensors of one of Intel's NPUs: its load and, if its driver has them, its clock and its memory.
+    """Return the sensors of one of Intel's NPUs: its load and, if its driver has them, its clock and its used memory.
 
     `device` is the folder of the device and `label` names it. `clock_s` returns the present time in seconds.
     """
@@ -83,15 +83,16 @@ def hailo_watts(text: str) -> float:
 
 
 def _hailo(root: Root) -> Found:
-    """Return a reader of a Hailo module's power, if `hailortcli` measures it, and what cannot be read, with reasons."""
+    """Return a reader of the power of each Hailo module that can measure it, and what cannot be read, with reasons."""
     names = root.names(HAILO)
     return join([_hailo_module(root, name, is_only=len(names) == 1) for name in names])
 
 
 def _hailo_module(root: Root, name: str, *, is_only: bool) -> Found:
-    """Return the reader of one module, and what cannot be read. `is_only` says that the board has no other module.
+    """Return the reader of one module's power, and what cannot be read, with reasons.
 
-    Of several modules, each is asked by its address (hailortcli/common.cpp, add_device_options).
+    `name` is the module's folder in sysfs. `is_only` says that the board has no other module. If it has, `hailortcli`
+    gets the module's address (hailortcli/common.cpp, add_device_options).
     """
     why = "HailoRT's driver has no file for it; it is only in HailoRT's API"
     missing = [Missing(f"temp/{name}", why), Missing(f"load/{name}", why)]

@@ -190,10 +190,9 @@ def _power_probe(nvml: Any, handle: Any) -> tuple[Probe | None, float]:
 
 
 def _is_supported(nvml: Any, probe: Callable[[], Any]) -> bool:
-    """Return whether the GPU supports the call `probe`.
+    """Return False if NVML says that the GPU does not support the call that `probe` makes, else True.
 
-    `probe` makes the call. A call that fails for another reason may work later, so it counts as supported. `nvml` is
-    the module `pynvml`.
+    A call that fails for another reason counts as supported, because it may work later. `nvml` is the module `pynvml`.
     """
     try:
         probe()

@@ -43,9 +43,10 @@ class OomKills:
     """Watches one cgroup, and finds the processes that the kernel's OOM killer kills there."""
 
     def __init__(self, folder: Path, counts: str, kmsg: Path = KMSG, proc: Path = Path("/proc")) -> None:
-        """Begin to watch a cgroup. `folder` is its folder, and `counts` names the file there with a line `oom_kill N`.
+        """Begin to watch the cgroup whose folder is `folder`.
 
-        `kmsg` is the kernel's log, and `proc` the folder of processes.
+        `counts` is the name of the file in `folder` that has a line `oom_kill N`. `kmsg` is the kernel's log, and
+        `proc` the folder of processes.
         """
         self._folder, self._proc = folder, proc
         self._counts = folder / counts

@@ -59,8 +59,9 @@ class Calls(Protocol):
     def open(self, attributes: bytes, tid: int, group: int) -> int:
         """Begin to count an event of thread `tid` on any CPU, and return the event's file descriptor.
 
-        `attributes` describes the event, in the bytes that the function `attributes` returns. `group` is the descriptor
-        of the first event that is counted together with this one, or -1.
+        `attributes` describes the event, in the bytes that the function `attributes` returns. Events of one group are
+        counted at the same time. `group` is the descriptor of the group's first event, or -1 if this event is the
+        first.
         """
 
     def read_count(self, descriptor: int) -> bytes:
@@ -215,9 +216,10 @@ class ThreadCounters:
                 self.lacking[group.pmu, event.name] = error.errno
 
     def leave_out_last(self) -> bool:
-        """Count one event less on each PMU, because the CPU has too few counters.
+        """Leave out the last event of each PMU (a set of counters) that counts several events, and return True.
 
-        Return False if no further event can be left out.
+        Call this if the CPU has too few counters. Returns False, and changes nothing, if each PMU counts only one
+        event.
         """
         lasts = {pmu: names[-1] for pmu, names in self._counted().items() if len(names) > 1}
         if not lasts:

@@ -96,7 +96,7 @@ def temperature_c(celsius: float) -> float | Gap:
 def air_c(celsius: float) -> float | Gap:
     """Return the temperature of the air or of a probe as it is given, or a gap if it is below -40 or above 150 °C.
 
-    Other than the temperature of a chip, it may be exactly 0 °C, or just above.
+    Exactly 0 °C is no gap here, unlike for the temperature of a chip (`temperature_c`).
     """
     return celsius if celsius == 0 else temperature_c(celsius)
 
@@ -133,8 +133,8 @@ OFFSET_W = 0.05
 def consumed_w(watts: float | Gap) -> float | Gap:
     """Return the power in W that flows into the board, or a gap if it flows out, as while a battery is charged.
 
-    `watts` is below 0 if power flows out. From -0.05 to 0 it comes from the offset of the instrument, and becomes 0. A
-    power that no board draws becomes a gap (`power_w`). A gap is returned as it is.
+    `watts` is below 0 if power flows out. A value from -0.05 to 0 becomes 0, because it is an instrument's offset. More
+    than 10,000 W becomes a gap (`power_w`). If `watts` is a gap, it is returned unchanged.
 
     >>> consumed_w(3.2), consumed_w(-0.004)
     (3.2, 0.0)

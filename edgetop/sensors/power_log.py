@@ -81,10 +81,11 @@ class PowerLog:
         self._bins.forget()
 
     def read(self) -> Values:
-        """Return two `Backlog`s, which have the means and the peaks in W of all bins that ended since the last read.
+        """Return two `Backlog`s (lists of past samples): the mean and the peak, in W, of each bin.
 
-        A bin is a span of `bin_s` seconds. If no bin has ended and the last rows of the log have no time and power,
-        two gaps with this reason are returned. Raises OSError, or ValueError if the file is no such log.
+        A bin is a span of `bin_s` seconds. Only bins that ended since the last read are returned, and there may be
+        none. If there is none and the last rows of the log have no time and power, two gaps say so. Raises OSError, or
+        ValueError if the file is not a log of the expected format.
         """
         now_s = self._now_ns() / NS
         done: list[tuple[int, float, float]] = []  # bins that have ended: mean time of samples, mean, peak
@@ -109,11 +110,11 @@ class PowerLog:
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _take(self, line: str, done: list[tuple[int, float, float]]) -> None:
-        """Add the sample of one line to the present bin, a span over which samples are averaged.
+        """Add the sample in one line of the log to the present bin, a span over which samples are averaged.
 
-        Bins that thereby end are appended to `done` as `(session time in ns, mean in W, peak in W)`.
-
-        A row without a sample is only counted. Raises ValueError if the log's time stands still.
+        If the sample belongs to a new bin, the present bin ends. It is appended to `done` as
+        `(session time in ns, mean in W, peak in W)`. A line without a sample is only counted. Raises ValueError if the
+        log's time stands still.
         """
         had_header = self._sample is not None
         if (sample := self._parse(line)) is not None:

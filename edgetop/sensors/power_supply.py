@@ -49,7 +49,7 @@ class Supply:
 
 
 def discover(root: Root) -> Found:
-    """Return readers of the power from batteries and mains that have a gauge. Without a gauge, nothing is returned."""
+    """Return readers of the power from those batteries and mains that measure it. The result is empty if none does."""
     supplies = [Supply(root, name) for name in root.names(SUPPLIES)]
     measured = [supply for supply in supplies if supply.is_measured]
     batteries = [supply for supply in measured if supply.kind in BATTERIES and supply.is_the_boards]
@@ -84,10 +84,11 @@ def _plugged(supplies: Sequence[Supply]) -> str:
 
 
 def _battery_power(batteries: Sequence[Supply], others: Sequence[Supply]) -> Values:
-    """Return, as a list with one element, the power of all batteries of the board together in W, or a gap.
+    """Return a list with one element: the power in W that all of `batteries` give together, or a gap.
 
-    It is a gap while a battery is charged. It is also a gap if one of `others`, the supplies that are no batteries, is
-    plugged in: the batteries then give only a part of what the board draws.
+    A gap is returned while a battery is charged, or while no battery feeds the board. `others` are the supplies that
+    are no batteries. If one of these is plugged in, a gap is returned too, because the batteries then give only a part
+    of what the board draws.
     """
     status = [supply.files["status"].read_text() for supply in batteries]
     feeding = [supply for supply, says in zip(batteries, status, strict=True) if says == DISCHARGING]

@@ -164,10 +164,11 @@ Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): 
 
 
 def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use, dict[str, int]]:
-    """Return `(ids of the children of our processes, CPU use of all other processes, memory of these)`.
+    """Return `(children, use, pages)`, where `ours` are the ids of our processes.
 
-    `ours` are the ids of our processes. The CPU use has `(name, CPU ticks used so far)` by `(process id, start time)`.
-    The memory has pages by name.
+    `children` are the ids of the other processes whose parent is one of ours. All remaining processes are in `use` and
+    `pages`. `use` has `(name, CPU ticks used so far)` by `(process id, start time)`. `pages` has the resident memory in
+    pages by process name; processes of one name are added up.
     """
     started, others = [], {}
     pages: dict[str, int] = {}
@@ -183,9 +184,9 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use, 
 
 
 def percent_by_name(before: Use, after: Use, span_s: float, cpus: int) -> dict[str, float]:
-    """Return the CPU use of processes between two surveys, in percent of a core, by the processes' name.
+    """Return how much CPU processes used between two readings, in percent of a core, by process name.
 
-    `before` and `after` are the surveys, `span_s` seconds apart. A survey has `(name, CPU ticks used so far)` by
+    `before` and `after` are the readings, `span_s` seconds apart. Each has `(name, CPU ticks used so far)` by
     `(process id, start time)`. All ticks of a process that is only in `after` count. A process that used more than
     `cpus` CPUs can give is left out, because its counter must be wrong.
     """

@@ -128,7 +128,8 @@ def parse_throttled(answer: str, prefix: str = "throttled=0x") -> int:
 def discover_throttle_flags(root: Root, since_boot: int | None) -> Found:
     """Return a reader of the throttle flags, such as under-voltage, or the reason why they cannot be read.
 
-    `since_boot` is the number that `vcgencmd get_throttled` gave, whose bits are flags, or None if that failed.
+    `since_boot` is the throttle word that `vcgencmd get_throttled` printed, a number whose bits are flags. It is None
+    if the command failed.
     """
     # The folder is `soc/soc:firmware` up to the Pi 4, and `soc@107c000000/soc@107c000000:firmware` on the Pi 5.
     names = [name for name in root.names(PLATFORM) if name.startswith("soc")]
@@ -150,14 +151,13 @@ def _word_in(file: File) -> int:
 
 
 def throttle_flags(word: Callable[[], int], source: str, first: int, since_boot: int | None) -> Reader:
-    """Return a reader of each throttle flag now, of each flag since boot, and of whether heat limits the board.
+    """Return a reader of throttle flags, each 1 if set or 0.
 
-    `word` reads the throttle word, a number whose bits are flags, and `first` is its first value. Some bits say that a
-    flag was set in the past. If such a bit is new since the last read, its flag counts as set now, because it was set
-    between the two reads.
-
-    `source` says where the word comes from. `since_boot` is the firmware's word since boot, or None if the firmware
-    could not be queried.
+    The sensors are each flag now, each flag since boot, and whether heat limits the board. `word` reads the throttle
+    word, a number whose bits are flags, and `first` is the first number that it returned. Bits 0 to 3 are the flags
+    now, and bits 16 to 19 say which flags were set in the past. A flag also counts as set now if its past bit is new
+    since the last read. `source` says where the word comes from. `since_boot` is the word that the firmware gave at the
+    start, or None if the firmware could not be queried.
     """
     before = since_boot if since_boot is not None else 0
     occurred_before, seen = first >> HAS_OCCURRED & ALL, (before | before >> HAS_OCCURRED) & ALL
@@ -243,9 +243,10 @@ SUPPLY_CADENCE_S = 60.0  # it does not change after boot
 
 
 def discover_supply(root: Root) -> Found:
-    """Return a reader of the current in A that the power supply agreed to deliver. The device tree has it in mA.
+    """Return a reader of the current in A that the power supply agreed to deliver. The source is the device tree.
 
-    It is 5 A with a USB-PD contract and 3 A without one (raspberrypi/documentation, power supplies of the Pi 5).
+    The current is 5 A with a USB-PD contract and 3 A without one (raspberrypi/documentation, on power
+    supplies).
     """
     if not root.exists(MAX_CURRENT):
         return Found()

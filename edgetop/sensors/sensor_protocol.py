@@ -60,7 +60,7 @@ Values = Sequence[float | Gap]
 
 
 def attempt(read: Callable[[], T]) -> T | Gap:
-    """Return what `read` returns, or a gap with the reason if it raises OSError or ValueError."""
+    """Call `read`, and return its result. If it raises OSError or ValueError, return a gap with the reason."""
     try:
         return read()
     except (OSError, ValueError) as error:
@@ -83,7 +83,10 @@ def begin_call(call: Callable[[], T], name: str) -> "queue.SimpleQueue[T]":
 
 @frozen
 class Backlog(Gap):
-    """Values of earlier moments, such as those in a log. For the present moment there is no value, so this is a gap."""
+    """A list of values of earlier moments, such as the samples in a log.
+
+    A source returns it in place of a present value, so it is a kind of gap.
+    """
 
     samples: tuple[tuple[int, float], ...] = ()  # (session time in ns, value), in order of time
 
@@ -164,7 +167,10 @@ class SurveysProcesses(Protocol):
 
     @property
     def unseen(self) -> str | None:
-        """Return why this user cannot see all processes: "hidepid" or "container", or None if all can be seen."""
+        """Return why this user cannot see all processes, or None if all can be seen.
+
+        The reason is "hidepid" (an option of /proc hides those of other users) or "container".
+        """
 
     def begin_survey(self) -> None:
         """Measure from now on. This may be called from any thread."""
@@ -220,8 +226,8 @@ def power_sensors(
     """Return the descriptions of a power rail's three sensors: power, voltage and current.
 
     `label` is the rail's name, and `source` says where the values come from. `accuracy` says what kind of instrument
-    measures them, such as `on-board-monitor`. `role` is "total", "part" or None. `note` is a remark for the user.
-    `meter` describes the instrument.
+    measures them, such as `on-board-monitor`. `role` is "total" for the rail of the board's whole input power,
+    "part" for a rail behind it, or None if unknown. `note` is a remark for the user. `meter` describes the instrument.
     """
     power = sensor("power", label, source, role=role, accuracy=accuracy, note=note, meter=meter)
     return power, *(sensor(kind, label, source, accuracy=accuracy) for kind in ("volt", "current"))

@@ -28,7 +28,7 @@ Answer = tuple[Values | Gap, float]  # result of a read, and its duration in mic
 
 @frozen
 class Row:
-    """One sensor with its last value, as a row of a list of sensors."""
+    """One sensor with its last value. It becomes one row in a list of sensors."""
 
     info: SensorInfo
     value: float | Gap
@@ -62,7 +62,7 @@ class _Entry:
 
 
 class Survey:
-    """Reads all sensors of one board when a method is called, and keeps the last value of each."""
+    """Reads all sensors of one board, and keeps the last value of each. Only `read_whole` and `read_due` read."""
 
     def __init__(
         self,

@@ -142,8 +142,8 @@ def _cores(text: str, shared_mhz: str | None) -> dict[str, float]:
 def _engines(text: str, impossible: list[str]) -> dict[str, float]:
     """Return the load in percent and the clock in MHz of GPU, memory controller and codecs, by sensor id.
 
-    `text` is the line. A part that is `off` is left out. So is the memory controller's load if the line has no clock of
-    the memory controller: such a load was not measured, since only root can measure it. Loads above 100 % are appended
+    `text` is the line. A part that is `off` is left out. The memory controller's load is left out if the line does not
+    have its clock too, because only root can measure that load. Loads above 100 % are appended
     to `impossible`, as texts such as `GR3D_FREQ 120%`.
     """
     values: dict[str, float] = {}
@@ -163,7 +163,8 @@ def _engines(text: str, impossible: list[str]) -> dict[str, float]:
 def _temperatures(text: str) -> dict[str, float]:
     """Return the temperatures in °C by sensor id, such as `temp/cpu`.
 
-    `text` is the line. Left out are constants, temperatures that are computed from others, and parts that are off.
+    `text` is the line. Three kinds of temperatures are left out: constants that a driver gives in place of a reading,
+    temperatures that are computed from others, and those of parts that are off.
     """
     found = {name: float(celsius) for name, celsius in _TEMPERATURE.findall(text) if name not in _COMPUTED}
     return {
@@ -192,10 +193,10 @@ def _powers(text: str, impossible: list[str]) -> dict[str, float]:
 
 
 def total_w(line: Line, plan: RailPlan | None) -> float | None:
-    """Return the total power in a line in W, or None if the line lacks a rail that is needed.
+    """Return the board's total power in W from one line, or None if the line lacks a rail that `plan` names.
 
-    `plan` names the rail that is the total, or the rails whose sum approximates it. Without
-    a `plan`, the result is None.
+    `plan` names the rail that is the total, or the rails whose sum approximates it. If `plan` is None, the result is
+    None.
     """
     if plan is None:
         return None
@@ -208,9 +209,9 @@ def total_w(line: Line, plan: RailPlan | None) -> float | None:
 def power_log(header: str, volts: float | None, interval_s: float) -> Sample:
     """Return a function that takes a row of a log of tegrastats and returns `(time in s, total power in W)`.
 
-    The function returns None for a row without a total power. `header` is the log's first line, at time 0. `interval_s`
-    is the time from one line to the next, used if lines have no time. `volts` must be None, because tegrastats reports
-    power. Raises ValueError, whose message says what the first line lacks.
+    The function returns None for a row without a total power. `header` is the log's first line, whose time is 0.
+    `interval_s` is the time in s from one line to the next, used if lines have no time. Raises ValueError if `header`
+    lacks what is needed, or if `volts` is not None, because tegrastats reports power and needs no voltage.
     """
     first = parse_line(header)
     if first is None:

@@ -2,10 +2,10 @@
 
 Devices and counters are read together, so that the sensor `throttle/thermal` always agrees with them.
 
-One counter has the number of throttling events, and another one has the time that they took. The number grows when an
-event begins, the time when an event ends (drivers/thermal/intel/therm_throt.c). So a rise of either counter shows
-throttling since the last read. Each CPU has these two counters. CPUs of one core or package show the same values, so
-only one CPU of each is read. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no such
+Each CPU has two counters. One counts throttling events, and grows when an event begins. The other one has the time that
+the events took, and grows when an event ends (drivers/thermal/intel/therm_throt.c). So a rise of either counter shows
+throttling since the last read. CPUs of one core or package show the same values, so only one CPU of each core and
+package is read. The file of an offline CPU is empty. AMD, ARM and most virtual machines have no such
 counters.
 """
 
@@ -99,9 +99,9 @@ class ThrottleCounts:
 
 
 def _sum(values: Sequence[int | Gap]) -> int | Gap:
-    """Return the sum of the counters' values. A counter whose CPU is offline has the gap `OFFLINE`, and is left out.
+    """Return the sum of `values`, without those that are the gap `OFFLINE` because the counter's CPU is offline.
 
-    Returns a gap if all CPUs are offline, or if there is a gap with another reason.
+    Returns the first other gap in `values` if there is one, or `OFFLINE` if all CPUs are offline.
     """
     known = [value for value in values if not isinstance(value, Gap)]
     unknown = [value for value in values if isinstance(value, Gap) and value is not OFFLINE]
@@ -180,7 +180,10 @@ def _flags(root: Root, counts: ThrottleCounts | None) -> tuple[SensorInfo, ...]:
 
 
 def _any(claims: Values) -> float | Gap:
-    """Return 1 if one of `claims` is above 0, else the first gap in `claims`, else 0."""
+    """Return 1 if any of `claims` says that heat slows the board down, which a value above 0 does.
+
+    If none does, return the first gap in `claims`, or 0 if there is no gap.
+    """
     if any(not isinstance(claim, Gap) and claim > 0 for claim in claims):
         return 1.0
     return next((claim for claim in claims if isinstance(claim, Gap)), 0.0)

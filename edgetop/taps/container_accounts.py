@@ -1,7 +1,7 @@
 """The resources that a container used, from the counters of its cgroup and of its network, and its OOM kills.
 
 A container's first process is no child of edgetop, so wait4(2) says nothing about it. Its cgroup counts the CPU time,
-the peak of the memory and the disk traffic of everything in the container. The runtime removes the cgroup a few
+the peak of the memory and the disk traffic of everything in the container. Docker or Podman removes the cgroup a few
 milliseconds after the end, so the counters are read at the moment at which the first process ends (pidfd_open(2)).
 """
 

@@ -37,9 +37,9 @@ class Section(NamedTuple):
 
 
 def open_regular(path: str) -> int:
-    """Open a file for reading, and return its descriptor. Raises ValueError if it is not a regular file, else OSError.
+    """Open a file for reading, and return its descriptor. Raises OSError, or ValueError if it is no regular file.
 
-    The check is made with an O_PATH descriptor, which does not affect a FIFO or a device.
+    A FIFO or a device is never opened for reading, because the type is checked with an O_PATH descriptor first.
     """
     first = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
@@ -127,7 +127,7 @@ class Elf:
         return any(one.is_code and one.address <= address < one.address + one.size for one in self.segments)
 
     def word(self, address: int) -> int:
-        """Return the pointer that memory would hold at `address` if the file were loaded at address 0.
+        """Return the pointer of 8 bytes that is at `address` after the file was loaded at address 0.
 
         Returns 0 if no segment has the address.
         """
@@ -153,9 +153,9 @@ class Elf:
         return array("Q", (at for at, _ in pairs)), array("Q", (value for _, value in pairs))
 
     def addresses_in(self, function: int) -> Iterator[int]:
-        """Yield the addresses that the first CODE_BYTES bytes of a function compute relative to the program counter.
+        """Yield the addresses that a function's machine code computes relative to the program counter.
 
-        `function` is the function's address.
+        `function` is the function's address. Only its first CODE_BYTES bytes are decoded.
         """
         code = self._at(function, CODE_BYTES)
         if self.machine == X86_64:  # lea register, [rip + distance]
@@ -182,7 +182,7 @@ class Elf:
 
 
 def _places(texts: bytes, names: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Yield (position, name) for each position in the string table `texts` at which one of `names` and a NUL follow.
+    """Yield (position, name) for each place in the string table `texts` where one of `names` stands before a NUL.
 
     The position may be within a longer string, because ELF stores a name that ends another name only once.
     """

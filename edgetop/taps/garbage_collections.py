@@ -27,7 +27,7 @@ class GarbageCollections:
         self._kept: dict[int, Calls] = {}  # by process: the latest collections, in order of time
 
     def inferences(self, reported: Sequence[tuple[Ring, Calls]]) -> Iterator[GarbageCollected]:
-        """Yield messages on inferences during which garbage was collected, at most one per model and window of 0.25 s.
+        """Yield messages on inferences that a garbage collection made slower: for each model, at most one in 0.25 s.
 
         `reported` has (ring, new reports) pairs. A ring is the file in which a process reports calls and collections.
         """
@@ -46,9 +46,9 @@ class GarbageCollections:
 
 
 def _slowest(calls: Calls, collections: Calls) -> Iterator[GarbageCollected]:
-    """Yield a message on the slowest affected call of each model in each window of 0.25 s.
+    """Yield messages on calls that garbage collections made slower: for each model, the slowest in each 0.25 s.
 
-    A call is affected if `collections` took at least LEAST_SHARE of its time. `calls` come from one ring.
+    Only calls count in which `collections` took at least LEAST_SHARE of the time. `calls` come from one process.
     """
     start_ns, latency_ns = calls["start_ns"], calls["end_ns"] - calls["start_ns"]
     took_ns = _before(calls["end_ns"], collections) - _before(start_ns, collections)
@@ -65,9 +65,10 @@ def _slowest(calls: Calls, collections: Calls) -> Iterator[GarbageCollected]:
 
 
 def _before(times_ns: Times, collections: Calls) -> Times:
-    """Return how many ns of collections there were before each of `times_ns`.
+    """Return, for each of `times_ns`, how many ns the collections before that time took together.
 
-    `collections` are in order of time and do not overlap, because Python collects once at a time.
+    A collection that runs at that time counts up to it. `collections` are in order of time and do not overlap, because
+    Python collects once at a time.
     """
     took_ns = np.cumsum(collections["end_ns"] - collections["start_ns"])
     done = np.searchsorted(collections["start_ns"], times_ns, side="right")  # those that had begun

@@ -8,11 +8,11 @@ the standard output is held by edgetop.
 
 The sender of requests is not trusted, and each request is checked completely: OWNER must own the process, and must not
 gain more than ptrace(2) allows an owner anyway. So a breakpoint is set for that process only, in a file that it has
-mapped as code, and at the beginning of a function. The last rule protects against a process that executes a setuid
-program during the check: a breakpoint at the first instruction of a function does not change what the function does,
-but one within an instruction would, and so would a return probe at a place that is not called. Nothing of the process
-is loaded, executed or parsed here, except the table of functions in the ELF file, which is read a few bytes at a time.
-That table only matters for files of root, because OWNER can change OWNER's files.
+mapped as code, and at the beginning of a function. The last rule protects a setuid program that the process may execute
+during the check. A breakpoint at the first instruction of a function does not change what the function does. A
+breakpoint within an instruction would change it, and so would a return probe at a place that is not called. Nothing of
+the process is loaded, executed or parsed here, except the table of functions in the ELF file, which is read a few bytes
+at a time. That table only matters for files of root, because OWNER can change OWNER's files.
 
 perf_event_open(2), proc(5), elf(5), pidfd_open(2); Documentation/trace/uprobetracer.rst; kernel/trace/trace_uprobe.c
 (`uprobe_perf_filter`: a breakpoint is set in the processes of its events only).
@@ -65,7 +65,7 @@ class RefusedError(Exception):
 
 
 def text_at(folder: int, name: str, most: int = 1 << 16) -> str:
-    """Return the text of a file in the folder with the descriptor `folder`, such as /proc/PID."""
+    """Return the first `most` bytes of the file `name` as text. `folder` is the descriptor of the file's folder."""
     with os.fdopen(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:
         return file.read(most).decode("utf-8", "replace")
 
@@ -104,7 +104,7 @@ class Process:
         self._owner, self._since, self._namespaces = owner, since, namespaces
 
     def check(self) -> None:
-        """Raise RefusedError if another process now has the number, or if the process belongs to another user."""
+        """Raise RefusedError if the process has ended, belongs to another user, or has more rights than its user."""
         if int(status_of(self.folder, self._pid)[19]) != self._since:
             raise RefusedError("another process now has that number")
         lines = (line.split() for line in text_at(self.folder, "status").splitlines())
@@ -157,9 +157,9 @@ def is_mapped(folder: int, library: os.stat_result, offset: int) -> bool:
 def check_begin(library: int, offset: int, kind: int) -> None:
     """Raise RefusedError unless a function begins at `offset` of the file with the descriptor `library`.
 
-    If `kind` is RETURN, calls must lead to the function as well (`is_called`). The source is the sorted table
-    .eh_frame_hdr: a version, three encodings, a count, and pairs of 32-bit numbers (Linux Standard Base, "Exception
-    Frames").
+    If `kind` is RETURN, the function must also be reached by a call instruction (`is_called`). The source is the sorted
+    table .eh_frame_hdr: a version, three encodings, a count, and pairs of 32-bit numbers (Linux Standard Base,
+    "Exception Frames").
     """
     head = os.pread(library, 64, 0)
     if head[:6] != b"\x7fELF\x02\x01":
@@ -190,12 +190,12 @@ def check_begin(library: int, offset: int, kind: int) -> None:
 
 
 def is_called(library: int, place: int) -> bool:
-    """Whether, at the begin of a function, the return address is where a call instruction leaves it.
+    """Return True if, where a function begins, the return address is where a call instruction puts it.
 
-    A return probe overwrites the return address, so it must be there. `place` is the position in the file of the
-    function's entry in the table .eh_frame. The entries of code that is not called say that the return address is
-    elsewhere, in their common part or before they advance. Such code is the first instruction of a program, a part of a
-    function that the compiler moved, or the PLT.
+    A return probe overwrites the return address at that place: the top of the stack, or aarch64's link register. Code
+    that is not called is the first instruction of a program, a part of a function that the compiler moved, or the PLT.
+    The table .eh_frame says where the return address is. `place` is the position of the function's entry in this table,
+    as a position in the file `library` (a descriptor).
     """
     entry = os.pread(library, 256, place)
     size, back = struct.unpack_from("<II", entry)
@@ -266,7 +266,7 @@ class Tracing:
                     self._remove(f"e{name}")
 
     def close(self) -> None:
-        """Remove all tracepoints. Try again for some seconds while the owner of the events closes its descriptors."""
+        """Remove all tracepoints. Try for some seconds, as the kernel refuses while an event's descriptor is open."""
         until = time.monotonic() + CLOSE_S
         while self._names and time.monotonic() < until:
             if self._remove(self._names[-1]):
@@ -298,11 +298,11 @@ def open_event(kind: int, config: int, tid: int, cpu: int, stack: int) -> int:
 
 
 def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: bytes, given: "list[int]") -> int:
-    """Return the descriptor of the event that a request asks for. Raises RefusedError, OSError, ValueError or KeyError.
+    """Return the descriptor of the event that a request asks for.
 
-    `data` are the bytes of the request, and `given` its descriptors: the process, and the file if there is one. `owner`
-    is the id of the user who must own the process. `namespaces` are the inodes of the mount and user namespaces in
-    which the process must be.
+    Raises RefusedError, OSError, ValueError or KeyError if the request is refused or not valid. `data` are the bytes of
+    the request, and `given` its descriptors: the process, and the file if there is one. `owner` is the id of the user
+    who must own the process. `namespaces` are the inodes of the mount and user namespaces in which the process must be.
     """
     kind, tid, cpu, since, offset, stack = REQUEST.unpack(data)
     if kind > RETURN or len(given) != (1 if kind == DUMMY else 2) or tid <= 0 or cpu < 0:
@@ -334,7 +334,7 @@ def answered(owner: int, namespaces: "tuple[int, ...]", tracing: Tracing, data: 
 
 
 def give_up_rights() -> None:
-    """Keep only the needed rights: no new privileges, four capabilities, little memory, few files."""
+    """Give up all rights but four capabilities, for good, and limit the memory and the number of open files."""
     LIBC.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
     wanted = sum(1 << one for one in (SEARCH, SYS_PTRACE, SYS_ADMIN, PERFMON))
     low, high = wanted & 0xFFFFFFFF, wanted >> 32

@@ -28,9 +28,9 @@ class Call(NamedTuple):
 
 @frozen
 class CallLayout:
-    """Where, on the stack, the object is whose method is called.
+    """Says at which place of the stack a method's call has the address of its object.
 
-    It is in pybind11's structure function_call (pybind11/attr.h).
+    The place is in pybind11's structure function_call (pybind11/attr.h).
     """
 
     at: int  # offset of the function_call from the stack pointer at the begin of the method

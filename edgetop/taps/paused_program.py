@@ -2,8 +2,8 @@
 
 Until then, its cgroups can be found and their counters read, so that what edgetop itself uses to start the program does
 not count as use of the program. A small process (`starter.py`) forks the program, and ends. The program then becomes a
-child of edgetop (PR_SET_CHILD_SUBREAPER, prctl(2)). If edgetop forked the program itself, the kernel would count
-edgetop's memory as the least peak of the program's (exec_mmap of fs/exec.c).
+child of edgetop (PR_SET_CHILD_SUBREAPER, prctl(2)). If edgetop forked the program itself, the peak that the kernel
+reports for the program's memory would never be below edgetop's own memory (exec_mmap of fs/exec.c).
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _lock = threading.Lock()
 
 
 class PausedProgram:
-    """A program that waits for `release`. It is a child of this process, and the leader of a session of its own."""
+    """A program that waits for `release`. It is a child of this process, and leads a new POSIX session (setsid(2))."""
 
     def __init__(
         self,

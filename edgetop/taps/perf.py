@@ -216,7 +216,7 @@ class Probes:
         self._cover()
 
     def _cover(self) -> None:
-        """Open the events of all places for each thread that has none yet. Threads that it starts inherit them."""
+        """Set all breakpoints for each watched thread that has none yet. Threads that it starts later inherit them."""
         for pid, target in list(self._targets.items()):
             covered = self._covered.setdefault(pid, set())
             for _ in range(PASSES):
@@ -269,7 +269,7 @@ class Probes:
         self._buffers.clear()
 
     def wait(self, seconds: float, *also: int) -> None:
-        """Wait until a buffer is half full, one of the descriptors `also` is readable, or `seconds` have passed."""
+        """Wait for `seconds`, or until a buffer is half full or one of the descriptors `also` is readable."""
         for fd in also:
             self._poll.register(fd, select.POLLIN)
         self._poll.poll(seconds * 1000)

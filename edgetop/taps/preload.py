@@ -31,9 +31,9 @@ def preloaded(library: Path) -> str:
 def preload_library(cache: Path) -> Path | None:
     """Return the path of the library to preload into C and C++ programs. The library is compiled if necessary.
 
-    Returns None if compiling fails, or if LD_PRELOAD cannot name the path (`PRELOAD_SEPARATORS`). `cache` is the folder
-    for the libraries, which is private to the user (0700). There is one library for each version of the source and each
-    architecture.
+    Returns None if compiling fails, or if the path has a character that separates the paths in LD_PRELOAD. `cache` is
+    the folder for the libraries, which is private to the user (0700). There is one library for each version of the
+    source and each architecture.
     """
     import hashlib  # noqa: PLC0415  OpenSSL's, which nothing else of a session loads
 

@@ -45,9 +45,9 @@ class Memory:
 
 
 def call_layout_of(memory: Memory, hit: Hit) -> CallLayout | None:
-    """Return where on the stack a method's call has its object, or None if that is not recognised.
+    """Return at which place of the stack a method's call has the address of its object, or None if it is unknown.
 
-    `hit` is the hit of a breakpoint at the begin of the method.
+    `hit` says that a thread reached the breakpoint at the begin of the method, and has the bytes of the stack.
     """
     at = hit.argument - hit.stack_pointer
     if 0 < at < len(hit.stack) - CALL_WORDS * WORD:

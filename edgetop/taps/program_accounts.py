@@ -32,9 +32,10 @@ class ProgramAccounts:
     """The CPU time, memory and I/O that one program has used. The program is a child of this process."""
 
     def __init__(self, pid: int, memory_limit: int | None = None) -> None:
-        """Begin to count what the process `pid` uses. It is in its cgroups, and has not begun.
+        """Begin to count what the process `pid` uses.
 
-        `memory_limit` is the limit of these cgroups in bytes, or None.
+        The process must be in its cgroups already, and must not have executed the program's first instruction.
+        `memory_limit` is the memory limit of its cgroups in bytes, or None.
         """
         self.began_ns = time.monotonic_ns()  # when the program began, in ns of CLOCK_MONOTONIC
         self._pid, self._limit = pid, memory_limit

@@ -73,10 +73,11 @@ class Rings:
         return self._lost_before + sum(ring.lost for ring in self._open.values())
 
     def read(self, *, is_over: bool) -> Iterator[tuple[list[tuple[Ring, Calls]], list[Ring]]]:
-        """Yield pairs: the new calls as a list of (ring, calls), and a list of the rings that have ended.
+        """Read all rings, in groups of at most MAX_RINGS. Yield a pair of two lists for each group.
 
-        `is_over` says that no process writes any more. One pair is yielded for each group of at most MAX_RINGS rings,
-        oldest ring first. Ended rings are removed before further rings are opened.
+        The first list has (ring, new calls) for each ring, the oldest ring first. The second list has the rings to
+        which no process can write any more. These are removed before further rings are opened. `is_over` says that no
+        process writes any more.
         """
         for _ in self._batches():
             rings = sorted(self._open.values(), key=lambda ring: ring.created_ns)
@@ -95,9 +96,9 @@ class Rings:
                 self._remove(ring)
 
     def _batches(self) -> Iterator[None]:
-        """Open new rings until MAX_RINGS are open, then yield.
+        """Open new rings until MAX_RINGS are open. Then yield None, so that the caller can read and remove rings.
 
-        Repeat this as long as there are more new rings and the caller has removed some of the open ones.
+        This is repeated until no new ring is left, or until MAX_RINGS rings are still open after a yield.
         """
         assert self.folder
         names: list[str] = []

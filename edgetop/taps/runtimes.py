@@ -109,7 +109,7 @@ def runtime_of(path: str) -> str:
 def libraries(maps: list[Mapping]) -> list[str]:
     """Return the paths of the mapped libraries of runtimes. ONNX Runtime's Python module comes before its C library.
 
-    Of OpenVINO, it is the library of the C API if the process has that one.
+    If the process has mapped the library of OpenVINO's C API, OpenVINO's main library is left out.
     """
     paths = dict.fromkeys(one.path for one in maps if one.is_code and runtime_of(one.path))
     if any(OPENVINO_C in path for path in paths):

@@ -91,9 +91,10 @@ class Frames:
         return name if name in self._names else "other"
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Samples:
-        """Return the durations of frames that are complete, and of their stages, as samples by sensor.
+        """Return samples of the frames that are complete by now: lists of (time in ns, ms) by sensor id.
 
-        `now_ns` is the present time. `is_over` says that the program has ended.
+        A frame is the work on one input. The sensors are described at the head of this module. Each frame is returned
+        once. `now_ns` is the present time on CLOCK_MONOTONIC. `is_over` says that the program has ended.
         """
         samples: Samples = defaultdict(list)
         for thread, parts in list(self._by_thread.items()):
@@ -116,7 +117,7 @@ class Frames:
 
 
 def _first_frame(parts: list[Part], until_ns: int | None) -> list[Part]:
-    """Return the stages and calls of the first frame, or [] if the frame may not be complete yet.
+    """Return the first of `parts` that make up one frame, or [] if that frame may not be complete yet.
 
     A frame ends where its first stage is repeated. Until that happens, more stages may come before the time `until_ns`.
     `until_ns` is None if nothing more will come.
@@ -193,16 +194,16 @@ def _spent(calls: Calls) -> tuple[Floats, Floats, Floats]:
 
 
 class RunQueueWait:
-    """Averages how long calls have waited for a CPU in the last seconds."""
+    """Averages how long calls waited for a CPU, over the calls of the last 5 seconds."""
 
     def __init__(self) -> None:
         self._recent: deque[tuple[int, float, float]] = deque()  # start in ns, ms that calls took and waited
 
     def add(self, calls: Calls) -> list[tuple[int, float]]:
-        """Add calls, and return one sample in a list: [(begin of the last call in ns, wait)].
+        """Add calls, and return a list with one sample: (begin of the last call in ns, wait).
 
-        The wait is in ms for each second that the recent calls took. Returns [] if no wait was measured in `calls`. Add
-        only calls of sessions with one thread.
+        The wait is in ms for each second that the calls of the last 5 seconds took. Returns [] if the kernel did not
+        measure waits in `calls`. Add only calls of runtime sessions with one thread.
         """
         took_ms, _, waited_ms = _spent(calls)
         if not len(waited_ms):

@@ -84,21 +84,21 @@ class Streams:
 
     @property
     def threads(self) -> tuple[int | None, ...]:
-        """The number of threads of each stream's session: 0 for the runtime's default, None if unknown."""
+        """The number of threads that each stream (a model) uses: 0 for the runtime's default, None if unknown."""
         return tuple(stream.threads for stream in self._streams)
 
     @property
     def inputs(self) -> tuple[str | None, ...]:
-        """For each stream, the names and shapes of the inputs of its first call in one text, or None if unknown."""
+        """One text for each stream (a model): the names and shapes of its first call's inputs, or None if unknown."""
         return tuple(stream.inputs for stream in self._streams)
 
     @property
     def are_too_many(self) -> bool:
-        """Whether the program has more runtime sessions than there are streams. The last stream has all the rest."""
+        """Whether all MAX_STREAMS streams are in use. The last stream then has the calls of all further sessions."""
         return len(self._streams) == MAX_STREAMS
 
     def take_samples(self) -> Samples:
-        """Return the sensor samples of calls since the last time, by sensor: (ns, value) pairs."""
+        """Return the sensor samples since the last call of this method: lists of (time in ns, value) by sensor id."""
         samples, self._samples = self._samples, {}
         return samples
 
@@ -243,9 +243,11 @@ class Streams:
         self._sizes = {key: value for key, value in self._sizes.items() if key[0] != ring.number}
 
     def release(self, now_ns: int, *, is_over: bool = False) -> Inferences:
-        """Return the inferences that have certainly begun before all those that are still to come.
+        """Return new inferences, sorted by begin. Each inference is returned once.
 
-        `now_ns` is the present time on CLOCK_MONOTONIC. `is_over` says that no process writes any more.
+        An inference is held back for some time, because an earlier one may still be running on another thread, or
+        because it is not known yet whether it belongs to the warm-up. `now_ns` is the present time on CLOCK_MONOTONIC.
+        `is_over` says that no process writes any more.
         """
         for number, stream in enumerate(self._streams):
             if not stream.recognised:
@@ -334,9 +336,10 @@ class Taps:
     ) -> str:
         """Return which limit has been reached: "duration", "runs", or "" for none.
 
-        `duration_ns` is a limit in ns that counts from the first inference. `runs` is a limit of measured inferences.
-        None means no limit. `now_ns` is the present time on CLOCK_MONOTONIC. `may_infer` returns whether the program
-        has loaded a runtime. If it returns False, the duration counts from the start.
+        `duration_ns` is the longest time since the first inference, in ns. `runs` is the highest number of measured
+        inferences. None means no limit. `now_ns` is the present time on CLOCK_MONOTONIC. `may_infer` returns whether
+        the program has loaded a runtime. If it has not and there was no inference, `duration_ns` counts from the start
+        of watching.
         """
         if self.began_ns is None:
             is_due = duration_ns is not None and now_ns - self.started_ns >= duration_ns
@@ -353,12 +356,12 @@ class Taps:
         *,
         is_over: bool = False,
     ) -> list[Message]:
-        """Return a message in a list if no inference was seen in the first 10 s or until the program's end.
+        """Return a list with one message if no inference was seen in the first 10 s or until the program's end.
 
-        Returns [] otherwise, and at all later calls: there is only one such message.
-        `now_ns` is the present time on CLOCK_MONOTONIC. `why` returns the reason, for a message while the program runs.
-        `may_infer` returns whether the program has loaded a runtime: the message is then a warning and not just
-        information. `is_over` says that the program has ended: the message is then always a warning.
+        Otherwise return []. There is only one such message, so all later calls return [] too. `now_ns` is the present
+        time on CLOCK_MONOTONIC. `is_over` says that the program has ended. The message is then a warning. While the
+        program runs, `why` returns the reason for the message, and `may_infer` whether the program has loaded a
+        runtime. If it has not, the message is just information.
         """
         if self.began_ns is not None or self._warned or (now_ns - self.started_ns <= QUIET_NS and not is_over):
             return []
@@ -377,7 +380,7 @@ class Taps:
     def has_hooked(self) -> bool:
         """Whether the Python hook, the preload library or uprobes have reported calls.
 
-        The probe does not count, because it may report stages only.
+        Calls that the program itself reports with edgetop's probe do not count, because it may report only stages.
         """
         return bool(self._rings.sources - {"probe"})
 

@@ -70,9 +70,10 @@ def become(user: int, group: int) -> None:
 
 
 def measured_cost_ns(opener: Opener) -> tuple[int, int]:
-    """Return (ns that a breakpoint at a function's begin adds to a call, ns with another breakpoint at its return).
+    """Return two durations in ns by which breakpoints make a call longer: (one breakpoint, two breakpoints).
 
-    The second number includes the first. Both are measured on a C function that does nothing.
+    The first is with a breakpoint at the function's begin. The second is with breakpoints at its begin and its return.
+    Both are measured on `labs` of the C library, which does nearly nothing.
     """
     call = ctypes.CDLL(None).labs
     address = ctypes.cast(call, ctypes.c_void_p).value or 0
@@ -192,7 +193,7 @@ class Tap:
         report(found=found[0].path, functions=[function.name for function in found])
 
     def take_functions(self, path: str, found: list[dict[str, Any]]) -> None:
-        """Set breakpoints in the module at `path`. `found` are the fields of its functions (see `Function`)."""
+        """Set breakpoints in the module at `path`. `found` has the fields of one `Function` in each dict."""
         library = self._modules.pop(path, -1)
         if library >= 0 and found:
             try:
@@ -203,9 +204,9 @@ class Tap:
             os.close(library)
 
     def _learn(self, hit: perf.Hit) -> None:
-        """Find out where on the stack a method's call has the object whose method is called (the session).
+        """Find out at which place of the stack a method's call has the address of its object, the runtime's session.
 
-        `hit` is the begin of the method's first call.
+        `hit` is the hit of the breakpoint at the begin of the method, in its first call.
         """
         self._unlearned.discard(hit.probe)
         layout = self._from_memory(hit.pid, lambda memory: process_memory.call_layout_of(memory, hit))
@@ -268,8 +269,8 @@ class Tap:
     def _cost_ns(self) -> int:
         """Return how many ns the breakpoints add to one call of a watched function.
 
-        If methods were called, the result is for a method. All methods share the breakpoint at their return, so each
-        time that other methods hit it adds to the result.
+        If methods were called, the result is for a call of a method. All methods share one breakpoint at their return.
+        So other methods that are called meanwhile hit this breakpoint too, which adds to the result.
         """
         one, both = self._costs_ns
         used = [watch for watch in self._pairing.begins.values() if watch.calls]

@@ -96,7 +96,7 @@ class ModelProcess:
 
 
 def model_processes() -> tuple[list[ModelProcess], int]:
-    """Return the processes that run models, sorted by number, and how many processes could not be read."""
+    """Return the processes that probably run models, sorted by process id, and how many processes could not be read."""
     readable, closed = [], 0
     for pid in sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()):
         maps = mappings(pid)
@@ -337,9 +337,10 @@ class WatchedProcess:
         return LogLine("warning", "edgetop", self._missing[-1], "runtime-unseen")
 
     def _load(self, news: dict[str, Any]) -> list[Message]:
-        """Start to find the functions of a module that the process has mapped. Return messages if that is not possible.
+        """Start to search a module that the process has mapped for its functions that run a model.
 
-        `news` is a line of JSON from the helper that reads uprobes, parsed. It has the module's path.
+        Returns a list with one message if the module is not safe to load, else []. `news` is a parsed line of JSON from
+        the helper that reads uprobes. It has the module's path.
         """
         with contextlib.suppress(KeyError, TypeError):
             sites = [str(site) for site in news["sites"]][:8]
@@ -350,9 +351,9 @@ class WatchedProcess:
         return []
 
     def _loaded(self) -> list[Message]:
-        """Send the functions of a module, once these are found, to the helper that reads uprobes.
+        """Send the functions that a search found to the helper that reads uprobes, as soon as the search has ended.
 
-        Return messages if that failed.
+        Returns a list with one message if the search failed, else [].
         """
         if self._loading is None:
             return []
@@ -403,7 +404,8 @@ class WatchedProcess:
     def _unit_state(self, unit: str, now_s: float) -> tuple[int, str] | None:
         """Return (id of the main process or 0, state such as "active") of the systemd unit named `unit`.
 
-        Returns None if these are not known yet. `now_s` is the present time in s.
+        Returns None as long as systemctl has not answered, and (0, "inactive") if it fails. `now_s` is the present time
+        in s.
         """
         try:
             if self._question is None:

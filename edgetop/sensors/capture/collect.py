@@ -1,4 +1,4 @@
-"""Collect the files of a board for a capture, with limits on the time of each file and on the time and size of all.
+"""Collect the files of a board for a capture, with a time limit for each file and limits of time and size for all.
 
 A link is stored as a link to its final target, so that it leads to the same file as on the board. A file is stored at
 its real path.

@@ -19,10 +19,10 @@ _WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionD
 
 @lru_cache(maxsize=8)
 def own_words(names: frozenset[str]) -> frozenset[str]:
-    """Return the names that are words of edgetop's own texts, or keys of its documents.
+    """Return those of `names` that occur as whole words in edgetop's own texts, or that are names of its fields.
 
-    `names` are names of hosts and users in lower case: "board" is such a word, and "annas-board" is not. Comments and
-    docstrings do not count as texts.
+    `names` are names of hosts and users in lower case. Texts are the string constants in edgetop's source, without
+    docstrings. For example, "board" occurs there, and "annas-board" does not.
     """
     found: frozenset[str] = frozenset()
     for source in _sources(resources.files("edgetop")):
@@ -49,7 +49,7 @@ def _sources(folder: "Traversable") -> Iterator[str]:
 
 
 def _texts(source: str) -> Iterator[str]:
-    """Yield the texts and the names of fields in the source of a module."""
+    """Yield the string constants in the source of a module, without docstrings, and the names of annotated fields."""
     tree = ast.parse(source)
     docstrings = {
         node.body[0].value

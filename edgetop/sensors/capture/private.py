@@ -1,7 +1,7 @@
 """Remove texts that identify a board or its owner from a capture.
 
 The files of a capture should contain no such texts. This module is a second safety net: it replaces serial numbers,
-user names and the like of this board wherever they appear. It also replaces every text in the form of an address.
+user names and the like of this board wherever they appear. It also replaces every MAC address and UUID.
 """
 
 import contextlib
@@ -69,9 +69,10 @@ class Private:
         return content
 
     def is_in_path(self, path: str) -> bool:
-        """Return whether a path contains an address, a serial number, or a network interface's name that a user chose.
+        """Return True if a path contains a MAC address, a UUID, a serial number, or an unusual network interface name.
 
-        For example, the battery of a Bluetooth device has the device's address in its name.
+        A user may have chosen an unusual name. The folder of a Bluetooth device's battery has the MAC address of the
+        device in its name.
         """
         encoded = path.encode(errors="surrogateescape")
         named = re.search(r"sys/class/net/([^/ ]+)", path)
