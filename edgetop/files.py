@@ -57,7 +57,10 @@ def replacing(path: Path, mode: int = PRIVATE, *, durable: bool = True) -> Itera
 
 
 def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable: bool = True) -> None:
-    """Replace the file at `path` by one with `content`. See `replacing` for `mode` and `durable`. Raises OSError."""
+    """Replace the file at `path` by one with `content`. Raises OSError.
+
+    `mode` is the permissions, subject to the umask. `durable` says that the file must survive a crash of the machine.
+    """
     with replacing(path, mode, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
@@ -147,12 +150,18 @@ def read_file(path: Path, at_most: int = MAX_READ_BYTES) -> bytes:
 
 
 def read_text(path: Path, at_most: int = MAX_READ_BYTES) -> str:
-    """Return the text of a small file. Raises OSError like `read_file`, or ValueError if the file is not UTF-8."""
+    """Return the text of a small file.
+
+    Raises OSError, also if the file has more than `at_most` bytes, or ValueError if the text is not UTF-8.
+    """
     return read_file(path, at_most).decode("utf-8-sig")
 
 
 def read_toml(path: Path, at_most: int = MAX_READ_BYTES) -> Mapping[str, Any]:
-    """Return the content of a small TOML file. Raises OSError, or ValueError if it is not TOML."""
+    """Return the content of a small TOML file.
+
+    Raises OSError, also if the file has more than `at_most` bytes, or ValueError if it is not TOML.
+    """
     if sys.version_info >= (3, 11):  # only who reads TOML pays for it
         import tomllib  # noqa: PLC0415
     else:
@@ -167,7 +176,10 @@ def read_toml(path: Path, at_most: int = MAX_READ_BYTES) -> Mapping[str, Any]:
 
 
 def read_json(path: Path, at_most: int = MAX_READ_BYTES) -> Any:
-    """Return the content of a small JSON file. Raises OSError, or ValueError if it is not JSON."""
+    """Return the content of a small JSON file.
+
+    Raises OSError, also if the file has more than `at_most` bytes, or ValueError if it is not JSON.
+    """
     return parse_json(read_text(path, at_most))
 
 

@@ -35,7 +35,7 @@ class TimedTable:
     """
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
-        """Read one table of a recording from `pieces`, its successive runs of rows.
+        """Read one table of a recording. `pieces` are the successive parts of the table.
 
         `times` takes the rows of a piece. It returns an array with the session time in ns at which each row became
         available. At most about `cached_rows` rows stay in memory.
@@ -76,8 +76,8 @@ class TimedTable:
     def next_ns(self, place: Place) -> int | None:
         """Return the session time in ns of the row at `place`, or None if `place` is the end of the table.
 
-        `place` is (piece number, row number). If it is the end of another piece, the result is the time at which the
-        piece after it begins. The first row of that piece may be later.
+        `place` is (piece number, row number). If `place` is after the last row of a piece and another piece follows,
+        the result is the time at which the following piece begins. The first row of that piece may be later.
         """
         number, row = place
         if number >= len(self._pieces):
@@ -132,8 +132,9 @@ CACHED_PIECES = 3
 class SecondsTable:
     """The table of a recording with one row per second. All of it is in memory, except most latency histograms.
 
-    A histogram takes a thousand bytes, and the rest of a row a hundred. The last SEPARATE_S rows have their own
-    histograms. The histograms of older rows are added up in groups of SUMMED_S rows. No result of an analysis changes.
+    A histogram takes ten times as many bytes as the rest of its row. So only the last SEPARATE_S rows have their own
+    histograms. The histograms of older rows are added up in groups of SUMMED_S rows. This changes no result of an
+    analysis.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -164,8 +165,8 @@ class SecondsTable:
     def stops_ns(self) -> tuple[int, ...]:
         """Session times in ns, in ascending order: half a second after the end of each piece but the last.
 
-        A piece is a run of rows that is read at once, so reading up to one of these times is fastest. In the half
-        second, most inferences end that began in the piece.
+        A piece is a part of the table that is read at once, so reading up to one of these times is fastest. Most
+        inferences that began in a piece have ended half a second after the piece's end.
         """
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
@@ -259,7 +260,10 @@ class RecordingByTime:
         self.end_ns = min(recording.end_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
-        """Return the moment at `t_ns`, in ns of session time. Times after the end of the session give the end."""
+        """Return the number of rows that each table had at session time `t_ns`, as a `Moment`.
+
+        A time after the end of the session counts as the end.
+        """
         if t_ns >= self.end_ns:
             return Moment(self.end_ns, len(self._seconds), {name: table.end for name, table in self.tables.items()})
         places = {name: table.place(t_ns) for name, table in self.tables.items()}
@@ -269,11 +273,11 @@ class RecordingByTime:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns, in ascending order. Reading the session up to one of them is fastest."""
+        """Session times in ns, in ascending order. Reading the session up to one of these times is fastest."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
-        """Return the whole session as one batch. Of the inferences, it has only the last ones.
+        """Return the whole session as one batch, with only about the last LAST_INFERENCES inferences.
 
         The batch has `restart` set, so it replaces all data that a screen got before.
         """
@@ -283,8 +287,8 @@ class RecordingByTime:
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
         """Return a batch with the data from the moment `begin` to the moment `end`, for a jump to `end`.
 
-        The batch has `restart` set. The screen that gets it must first go back to its state at `begin`. Of the
-        inferences the batch has only the last ones, and of the profiling rounds only the first and the last ones.
+        The batch has `restart` set. The screen that gets it must first go back to its state at `begin`. The
+        batch has only about the last LAST_INFERENCES inferences, and only the first and the last profiling rounds.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -294,7 +298,7 @@ class RecordingByTime:
     def between(self, begin: Moment, end: Moment) -> Batch:
         """Return a batch with the data that came after the moment `begin`, up to the moment `end`.
 
-        If there are very many inferences, it has only the last ones.
+        If there are many inferences, the batch has only about the last LAST_INFERENCES of them.
         """
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
@@ -302,7 +306,7 @@ class RecordingByTime:
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
         """Return a batch with the given `seconds` and the other data between two moments.
 
-        The batch has no profiling rounds. Of the inferences it has only the last ones.
+        The batch has no profiling rounds, and only about the last LAST_INFERENCES inferences.
         """
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
@@ -322,8 +326,8 @@ class RecordingByTime:
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
         """Return the first and the last profiling rounds between two places.
 
-        At least BASELINE_BURSTS rounds come from the beginning, and at least LAST_BURSTS from the end. A place is
-        (piece number, row number) in the table of operators. Reading all rounds would take half a second more.
+        The result has at least the first BASELINE_BURSTS rounds and the last LAST_BURSTS rounds. A place is (piece
+        number, row number) in the table of operators. Reading all rounds would take half a second more.
         """
         operators = self.tables["operators"]
         first, number = 0, 0

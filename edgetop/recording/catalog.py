@@ -97,7 +97,8 @@ class CatalogContent:
 def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
     """Return the valid entries of the catalog in `folder`. Raises OSError.
 
-    `present` are the names of files that count as existing. None stands for all files in `folder`.
+    An entry is valid once the journal file from which its rows came was removed. `present` are the names of the files
+    that were in `folder` at some moment. None means the files that are there now.
     """
     present = names_in(folder) if present is None else present
     if CATALOG not in present:

@@ -1,4 +1,4 @@
-"""The columns of the five Arrow tables, and the conversion of a batch's rows to Arrow and back without loss.
+"""The columns of the tables in every recording, and the conversion of a batch's rows to Arrow and back without loss.
 
 In a session of several models, `seconds` has further columns (`stream_columns`). Each file has the meaning of its
 columns in key-value metadata, `meaning:COLUMN`. Every Parquet reader can show it.
@@ -340,10 +340,10 @@ def _seconds(table: pa.Table) -> Seconds:
 
 
 def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
-    """Return the response times of the seconds, or None if any second lacks them.
+    """Return the statistics of response times for each second, or None if any second lacks them.
 
     Response times exist only under a load with planned starts. `columns` are the columns of the table `seconds`, by
-    name. `service` has the rows with the service times of the same seconds.
+    name. `service` has one row for each of these seconds, with the statistics of service times.
     """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):
@@ -374,7 +374,7 @@ def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket
 
 
 def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return the offset at which each list begins (and the last one ends), and the values of all lists in one array."""
+    """Return `(offsets, values)`: the items of list i are `values[offsets[i]:offsets[i + 1]]`."""
     offsets = np.asarray(column.offsets).astype(np.int64)
     return offsets - offsets[0], np.asarray(column.values)[offsets[0] : offsets[-1]]
 
@@ -425,7 +425,7 @@ def sound_rows(table: pa.Table) -> pa.Table:
 
 
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
-    """Return the profiling rounds in consecutive parts of the `operators` table. A round may continue in the next part.
+    """Return the profiling rounds in `pieces`, consecutive parts of the `operators` table. Parts may divide a round.
 
     Rounds with equal lists of operators share one list object. `shared` maps each known list to the object to use; new
     lists are added to it.
@@ -458,9 +458,9 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """Return two things: the index of each row's value in a list of distinct values, and this list.
+    """Return `(indices, values)`: the position of each row's value in `values`, and the list of distinct values.
 
-    A null has the index of None if None is in the list. Otherwise its index is the list's length.
+    The index of a null is the position of None in `values`, or the length of `values` if None is not there.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

@@ -52,7 +52,7 @@ def compact(
 
 
 class WaitingRows:
-    """Collects rows, and writes them to the tables in row groups of the right size."""
+    """Collects rows, and writes them to the tables in row groups (blocks) of about ROW_GROUP_ROWS rows."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
         """Collect rows that come from the journal file with the name `source`, and write them to `tables`.
@@ -137,7 +137,9 @@ def _size(rows: Any) -> int:
 
 
 def run_job(folder: Path, job: TableJob) -> Progress:
-    """Move the rows of complete journal files into the tables. Return how much of the journal has become table rows.
+    """Move the rows of complete journal files into the tables.
+
+    Return how much of the journal this job and the jobs before it have moved.
 
     If `job` has a final manifest, the tables are also completed and moved into the session's folder. Raises OSError;
     rows that are not in the tables are then still in the journal.
@@ -213,9 +215,10 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait until the parent process ends, then end this process. Another process may then write the session.
+    """Wait until the parent process ends, then end this process, so that another process may write the session.
 
-    The sign is the end of stdin, a pipe from the parent. The kernel closes this pipe however the parent ends.
+    The parent's end shows as the end of stdin, a pipe from the parent. The kernel closes this pipe however the parent
+    ends.
     """
     while os.read(0, 1):
         continue

@@ -22,7 +22,7 @@ _NUMBER = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
 class SkippedRows:
-    """Counts the rows of a file that were not used, and keeps the first of them."""
+    """Counts the rows of a file that were not used, and keeps the text of the first of them."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
@@ -34,7 +34,7 @@ class SkippedRows:
         self.count += count
 
     def skip(self, row: "pyarrow.csv.InvalidRow") -> str:
-        """Count a row with another number of cells, and tell Arrow to skip it."""
+        """Count `row`, which has a wrong number of cells. Return "skip", which makes Arrow leave it out."""
         self.add(1, row.text or "")
         return "skip"
 
@@ -62,15 +62,15 @@ def number_columns(
     encoding: str = "utf-8",
     flag: Flag | None = None,
 ) -> Iterator[list[Floats]]:
-    """Yield, piece by piece, a list with an array for each of `columns`, without rows that lack one of these numbers.
+    """Read a CSV file in pieces. Yield, for each piece, a list with one array of numbers for each wanted column.
 
-    With `flag`, a digital signal, one more array has 1 where the signal is set, and 0 elsewhere.
+    `columns` are the positions of the wanted columns, from 0. If `flag` says where a digital signal is, the list has
+    one more array, with 1 in each row in which the signal is set, and 0 in all other rows.
 
     `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
-    cells are left out, too. `skipped` counts the rows that are left out. `separator` separates the cells. `columns` are
-    the positions of the wanted columns, from 0. `has_comma` says that the decimal sign is a comma. `encoding` is the
-    text encoding of the file, such as `utf-16-le`. Raises OSError if the file cannot be read, or ValueError if it is no
-    table.
+    cells, and rows that lack a wanted number, are left out. `skipped` counts them. `separator` separates the cells.
+    `has_comma` says that the decimal sign is a comma. `encoding` is the text encoding of the file, such as `utf-16-le`.
+    Raises OSError if the file cannot be read, or ValueError if it is no table.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]

@@ -32,7 +32,7 @@ _MAX_DEPTH = 16
 
 
 def split(file: bytes) -> tuple[bytes, bytes]:
-    """Return two parts of a Parquet file: the data of its row groups, without the magic bytes, and its footer.
+    """Return `(data, footer)` of a Parquet file. `data` has the row groups. The magic bytes are in neither part.
 
     Raises ValueError if `file` is not a Parquet file.
     """

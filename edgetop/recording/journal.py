@@ -95,7 +95,7 @@ class Journal:
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
         """Append a batch. Raises OSError if the disk does not accept it; no part of the batch is stored then.
 
-        `partial` is the current, incomplete second. It is needed only if individual inferences are not recorded.
+        `partial` has the row of the current second so far. It is needed only if individual inferences are not recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
@@ -170,10 +170,10 @@ class _Reference:
         self._recent = b""
 
     def frame_for(self, payload: bytes, until_ns: int) -> bytes:
-        """Return the frame that must be written before this payload, or b"" if none is needed.
+        """Return a frame with the deflate dictionary for this payload, to be written before the payload.
 
-        That frame has a new deflate dictionary, or a copy of the current one. `until_ns` is the session time of the
-        payload.
+        The frame has a new dictionary, or a second or third copy of the current one. The result is b"" if enough copies
+        were written. `until_ns` is the session time of the payload.
         """
         self._recent = (self._recent + payload[:_PIECE_BYTES])[-REFERENCE_BYTES:]
         lasted_ns = until_ns - self._since_ns
@@ -189,7 +189,7 @@ class _Reference:
 
 
 class BackgroundSync:
-    """Syncs a file to the disk on a thread. With an SD card that may take seconds, while more batches arrive."""
+    """Syncs a file to the disk on a thread, because a sync of an SD card may take seconds."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -232,11 +232,10 @@ class Missing:
     is_counted: bool = True  # False if more inferences may be missing
 
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
-        """Return this amount, increased by the data that is missing directly before a frame that was just read.
+        """Return this amount plus the data that is missing between two readable frames.
 
-        `before` counts all data that was written before this frame, as the frame itself says. `read` counts the data
-        up to the end of the previous readable frame; None if unknown. `is_damaged` says that damaged bytes were
-        skipped between these two frames.
+        `read` counts all data that was written up to the end of the first frame; None if unknown. `before` counts all
+        data that was written before the second frame. `is_damaged` says that damaged bytes lie between the two frames.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -279,7 +278,7 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """What was learned from the journal's frames so far, besides the batches.
+    """How much data was written to the journal so far and how much is missing, as its frames say.
 
     The readers of all files of a journal share one such object.
     """
@@ -375,7 +374,7 @@ class FellBehindError(Exception):
 
 
 class Follower:
-    """Reads every batch that a writer appends to the journal, from a given place on."""
+    """Reads every batch that a writer appends to the journal, from a given file and byte offset on."""
 
     def __init__(self, folder: Path, number: int = 0, offset: int = 0, file: Descriptor | None = None) -> None:
         """Start at byte `offset` of journal file `number`; by default at the beginning of the journal in `folder`.

@@ -1,8 +1,8 @@
 """Frames: the parts of an append-only file, each with a checksum.
 
 A frame is a header, a payload and one checksum over both. So a reader detects an incomplete end (power loss, a full
-disk) and damage in the middle (an SD card). The file may still be growing. An incomplete frame at its end is read at
-the next call.
+disk) and damage in the middle (an SD card). The file may still be growing. If a frame at its end is incomplete now, a
+later call reads it once it is complete.
 """
 
 import os
@@ -56,9 +56,9 @@ def varint(number: int) -> bytes:
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
     """Return the bytes of a frame with this payload.
 
-    `flags` are bits such as DEFLATED. `number` is the writer's key, a time or a position. `unpacked_bytes` is the size
-    of the payload before compression. `run` is the number of the series of frames with the same deflate dictionary to
-    which this frame belongs.
+    `flags` are bits such as DEFLATED. `number` is stored with the frame: a session time or a position, as the writer
+    chooses. `unpacked_bytes` is the size of the payload before compression. Successive frames with the same deflate
+    dictionary are a run, and `run` is the number of this frame's run.
     """
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
@@ -101,7 +101,7 @@ class FrameReader:
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
-        """Whether the file ends with an incomplete frame. The rest of this frame was never written."""
+        """Whether the file ends with a part of a frame. Its writer died, or is still writing the frame."""
         size, head = self.tail_bytes(), os.pread(self._fd, _HEADER.size, self.offset)
         if len(head) < _HEADER.size:
             return bool(head) and MAGIC.startswith(head[:4])
@@ -121,9 +121,10 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """Return the next frame that holds the deflate dictionary of a series of frames, or None if there is none.
+        """Return the next frame that holds the deflate dictionary of a run, or None if there is none.
 
-        `run` is the number of the series. The reader's position does not change.
+        A run is a series of frames with the same dictionary, and `run` is its number. The reader's position does not
+        change.
         """
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)

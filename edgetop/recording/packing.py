@@ -244,8 +244,8 @@ def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
 def _pack_streams(streams: StreamSeconds) -> bytes:
     """Return the separate statistics of each stream (model) as bytes.
 
-    The number of streams in each second comes first, then the stream of each row, then the rows, encoded like
-    seconds.
+    There is a row for each stream in each second. The bytes have, in this order: the number of rows of each second, the
+    stream number of each row, and the rows, encoded like seconds.
     """
     return pack_numbers(np.diff(streams.offsets)) + pack_numbers(streams.number) + _pack_seconds(streams.seconds)
 
@@ -428,7 +428,7 @@ class Tally:
     counted: int = 0  # inferences that the written seconds count, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """Return the counts of all data written, once `batch` is written too."""
+        """Return these counts, increased by the data of `batch`."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 

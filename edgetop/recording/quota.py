@@ -72,9 +72,9 @@ class Quota:
     def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
         """Remove sessions in the folder `home` until the rest fits into the quota, or until no more can be removed.
 
-        Sessions that `edgetop push` copied to a lake are removed first, then the others. Each time the oldest goes
-        first. A session that is being written stays. So do the sessions in `spared`, and the earlier sessions that a
-        spared session continues.
+        Sessions that `edgetop push` copied to a lake are removed first, then all other sessions. In both groups, older
+        sessions are removed before newer ones. A session that is being written stays. So do the sessions in `spared`,
+        and the earlier session that a spared session continues.
         """
         sizes: dict[Path, int] = {}
         sessions: dict[Path, Manifest] = {}
@@ -136,7 +136,7 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """If a removal of the session was interrupted, complete it and return True; else return False. Raises OSError."""
+    """Complete an interrupted removal of the session. Return False if there is none to complete. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False
@@ -161,7 +161,7 @@ def _all_bytes(folder: Path) -> int:
 
 
 def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
-    """Return the folders of the spared sessions and of the sessions that these continue.
+    """Return the folders in `spared`, and the folder of the earlier session that each of these sessions continues.
 
     `spared` are paths of folders in which all symbolic links are resolved.
     """
@@ -195,8 +195,8 @@ def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]
 def _beginnings(sessions: Mapping[Path, Manifest], now: Now) -> dict[Path, int]:
     """Return when each session began, in microseconds since 1970, as well as the clocks can tell.
 
-    - If one session of a boot has a plausible wall time, the monotonic clock gives the times of all sessions of that
-      boot.
+    - If at least one session of a boot has a plausible wall time, the monotonic clock gives the times of all sessions
+      of that boot.
     - Otherwise the session's own wall time counts, or else the time of its manifest file.
     - If these times are implausible, the session counts as the last one before this boot. So a wrong clock does not
       remove a session too early.

@@ -92,9 +92,10 @@ class Recording:
 
     @property
     def end_ns(self) -> int:
-        """The session time in ns at the end of the session. For a live session, it is the time when it was opened.
+        """The session time in ns at the end of the session.
 
-        If the manifest has no duration, this is the end of the last row, or 0 if there are no rows.
+        For a live session, this is the end of the last batch that was written when the recording was opened. If the
+        manifest has no duration, it is the end of the last row, or 0 if there are no rows.
         """
         return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or self._last_ns
 

@@ -43,9 +43,11 @@ Recovered = Literal["live", "recovered", "unwritable"]
 
 
 def recover(folder: Path) -> Recovered:
-    """Complete the session in `folder` if its writer is dead. Return "recovered", or "live" if the writer is running.
+    """Complete the session in `folder` if its writer is dead. Return one of these texts:
 
-    The result is "unwritable" if the disk or a file does not allow the recovery at present. No row is lost then.
+    - "live": the writer is running.
+    - "unwritable": the disk or a file does not allow the recovery at present. No row is lost.
+    - "recovered": the session is complete. Perhaps it was complete before.
     """
     try:
         lock = WriterLock(folder, for_recovery=True)
@@ -127,7 +129,7 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """Return the data that was written, or should have been written, and cannot be read. None if nothing is lost.
+    """Return the data that could not be written or cannot be read, or None if nothing is lost.
 
     `last` has the last rows in the journal. `death` is the reason why the writer did not finish, such as "power-loss";
     None if the writer finished. `unwritten` says how much data the disk did not accept.
@@ -224,7 +226,7 @@ class _JournalEnd:
 
 
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
-    """Return the seconds after the last complete second, rebuilt from inferences.
+    """Return rows for the seconds after the last recorded row of `seconds`, rebuilt from inferences.
 
     If inferences were not recorded individually, the result is the incomplete second that the journal has.
     """

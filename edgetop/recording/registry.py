@@ -98,8 +98,9 @@ def _registered(home: Path) -> list[Path]:
 
 
 def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
-    """Return `(folder, manifest)` of each session that runs now, the newest first. For the parameters see
-    `all_sessions`.
+    """Return `(folder, manifest)` of each session that runs now, the newest first.
+
+    `home` is the default folder of recordings, and `here` another folder or None.
     """
     return newest_first(folder for folder in all_sessions(home, here) if is_live(folder))
 
@@ -186,10 +187,10 @@ def matching(given: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def locate_live(given: str | None, home: Path) -> Path:
-    """Return the folder of the session that a user named. If several match, a session that runs now is preferred.
+    """Return the folder of the session that a user named. If several match and only one of them runs now, return that.
 
-    If `given` is None, the result is the only session that runs. Raises InputError if no session matches, or several
-    do.
+    `given` is a path, a name, or the beginning of a name or id. If it is None, the result is the only session that
+    runs. `home` is the default folder of recordings. Raises InputError if no session matches, or several do.
     """
     running = [folder for folder, _ in live_sessions(home, Path.cwd())]
     if given is None:

@@ -97,7 +97,10 @@ class SessionFiles:
 
     @property
     def others(self) -> dict[str, int]:
-        """The bytes on the disk of each other file in the folder, by name. Names of subfolders end with a slash."""
+        """The bytes on the disk of each file and subfolder that edgetop did not write, by name.
+
+        Names of subfolders end with a slash.
+        """
         own = {name for at, name in self.own() if at == self.fd} | {ASIDE}
         names = [name for name in _names_in(self.fd) if name not in own and name != JOURNAL]
         return {name + "/" * _is_folder(self.fd, name): _blocks(self.fd, name) for name in sorted(names)}
@@ -199,7 +202,7 @@ def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
     """Whether the file `name` can be removed without loss.
 
     True if `verified` names the file (then a copy is elsewhere), if it can be made from other files, or if it is
-    temporary. False for the note of `edgetop push`.
+    temporary. False for the note in which `edgetop push` says that a lake has a copy of the session.
     """
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 

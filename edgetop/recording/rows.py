@@ -97,7 +97,7 @@ def times(rows: Any) -> Any:
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """Return the rows of consecutive parts of the table `name` as one. Parts of one profiling round are joined."""
+    """Return the rows of consecutive parts of the table `name` as one part. A split profiling round is joined."""
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -134,8 +134,8 @@ def in_order(rows: Any) -> Any:
     """Return the rows sorted by time, in case another program wrote them in another order.
 
     `rows` is any table of a `Batch`. Seconds are always sorted, and duplicates are dropped. Rows of other tables are
-    sorted only if one of them is late by nearly the whole time that the rows span. Smaller delays are normal, since
-    edgetop writes these rows in the order of their creation.
+    sorted only if a row is far out of order: its time is before that of an earlier row by nearly the duration of all
+    rows. Smaller differences are normal, since edgetop writes these rows in the order of their creation.
     """
     if len(rows) < 2:
         return rows
@@ -186,9 +186,9 @@ def _are_sound_requests(requests: Requests) -> Mask:
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Return, for each time, whether it is plausible.
+    """Return, for each session time, whether it is plausible: below MAX_SESSION_NS, and not below -1 s.
 
-    A time up to one second before the session's origin is plausible too, because rounding may give it.
+    Rounding may give a time of up to one second before the session's origin.
     """
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
@@ -199,7 +199,7 @@ def are_sound_operators(t_ns: Times, calls: Times, total_ns: Times) -> Mask:
 
 
 def _have_sound_streams(seconds: Seconds) -> Mask:
-    """Return, for each second, whether the rows of its streams are plausible and add up to the second."""
+    """Return, for each second, whether the rows of its streams are plausible and add up to its number of inferences."""
     streams = seconds.streams
     if streams is None:
         return np.ones(len(seconds), np.bool_)
@@ -248,8 +248,8 @@ def sound_batch(batch: Batch) -> Batch:
 def release_memory() -> None:
     """Give back to the system about 20 MiB that Arrow and the C library keep for later use.
 
-    The next rows may be minutes away. By itself, glibc gives back only the end of its heap (malloc_trim(3)). With
-    other C libraries, only Arrow's memory is given back.
+    Call it after reading rows, since the next read may be minutes later. By itself, glibc gives back only the end of
+    its heap (malloc_trim(3)). With other C libraries, only Arrow's memory is given back.
     """
     if pool := getattr(sys.modules.get("pyarrow"), "default_memory_pool", None):  # None: another thread imports it now
         pool().release_unused()

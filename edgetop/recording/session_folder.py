@@ -146,7 +146,7 @@ class FolderHandle:
             return False
 
     def with_name(self, text: str) -> str:
-        """Return the text with the folder's current path in place of its /proc path."""
+        """Return the text with the folder's current path in place of the handle's `/proc/self/fd/...` path."""
         return text.replace(str(self.path), str(self.name))
 
 

@@ -68,7 +68,7 @@ class Problems:
 
 
 class InferencesSince:
-    """Collects the inferences after the time that `begin` sets, and the last inference of each stream before it."""
+    """Collects inferences. `begin` drops old inferences, except the last one of each stream."""
 
     def __init__(self) -> None:
         self.pieces: list[Inferences] = []  # the first may begin before
@@ -91,12 +91,16 @@ class InferencesSince:
 
 
 class MissingSeconds:
-    """Rebuilds seconds that were lost with damaged frames of the journal, from their inferences in other frames."""
+    """Rebuilds rows of `seconds` that were lost in damaged frames of the journal.
+
+    The rows are made from the inferences of these seconds, if other frames have them.
+    """
 
     def __init__(self, manifest: Manifest, begin_ns: int | None) -> None:
         """Rebuild seconds of a session with this manifest.
 
-        `begin_ns` is the end of the last second before the first batch; None if unknown.
+        `begin_ns` is the session time at which the first second after those in the table begins. It is 0 if the table
+        has no second, and None if unknown.
         """
         self._manifest = manifest
         self._begin_ns = begin_ns
@@ -214,7 +218,7 @@ class Snapshot:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether the journal ends with an incomplete frame. The rest of this frame was never written."""
+        """Whether the journal ends with a part of a frame. Its writer died, or is still writing the frame."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
@@ -239,7 +243,7 @@ class Snapshot:
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return an object that rebuilds lost seconds. It must get all batches of the journal, from the first on."""
+        """Return an object that rebuilds lost seconds. Give it all batches of the journal, from the first on."""
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest, begin_ns)

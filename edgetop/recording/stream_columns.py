@@ -1,7 +1,7 @@
 """The extra columns of the table of seconds in a session of several models, and their conversion.
 
-Each value is a list with one item for each stream (model) that ran in the second. It is null if only stream 0 ran. A
-stream has every column of a second, except the time.
+For each column of `seconds` except the time, there is an extra column with the same figure of each stream (model). Each
+value is a list with one item for each stream that ran in the second. It is null if only stream 0 ran.
 """
 
 from dataclasses import replace

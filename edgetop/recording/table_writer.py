@@ -67,7 +67,7 @@ class ChildTableWriter:
             )
 
     def begin(self, folder: FolderHandle, lock: WriterLock, job: TableJob) -> None:
-        """Start a job. Raises OSError if the process cannot be started."""
+        """Start a job in the other process, without waiting. Raises OSError if the process cannot be started."""
         self.prepare(folder, lock)
         process = self._process
         assert process

@@ -133,7 +133,8 @@ def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def with_tokens_of(table: pa.Table, seconds: Seconds) -> Seconds:
     """Return `seconds` with the figures of tokens that `table` has.
 
-    If `table` has no such columns, `seconds` is returned unchanged. Raises ValueError if a mean position is no number.
+    If `table` has no such columns, `seconds` is returned unchanged. Raises ValueError if the mean position of the
+    tokens of a second in the context is NaN or infinite.
     """
     has_active = all(name in table.column_names for name in _ACTIVE)
     if any(name not in table.column_names for name, _, _ in _COLUMNS if name not in _ACTIVE) or not len(table):

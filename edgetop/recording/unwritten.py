@@ -36,7 +36,7 @@ class UnwrittenNote:
         os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
 
     def note(self, unwritten: Unwritten) -> None:
-        """Change the note to `unwritten`, by renaming its file. Errors are ignored, since the folder is gone then."""
+        """Change the note to `unwritten`, by renaming its file. Errors are ignored: the folder is gone then."""
         if unwritten == self.noted:
             return
         is_first = self.noted == Unwritten()

@@ -1,4 +1,4 @@
-"""Events of the engine: its start and end, its memory, its profiled batches, and its turns."""
+"""Events of the engine: its start and end, its memory, its profiling rounds, and its turns."""
 
 from collections.abc import Mapping
 
@@ -85,9 +85,9 @@ class OutputsKept(Body):
 
 @frozen
 class SlowInference(Body):
-    """The slowest of the inferences in an interval of 0.1 s, with what the kernel counted for the engine meanwhile.
+    """The slowest inference in an interval of 0.1 s, with the kernel's counts for the engine, such as page faults.
 
-    The kernel's counts begin shortly before this inference and end with it.
+    The counts begin shortly before this inference and end with it.
     """
 
     kind = "slow-inference"
@@ -191,7 +191,7 @@ class ProfileBurst(Body):
 
 @frozen
 class ProfileBursts(Body):
-    """The sum of many profiling rounds. A remote viewer gets it for the distant past, in place of an event for each."""
+    """The sum of many profiling rounds. For old rounds, a remote viewer gets it in place of an event for each round."""
 
     kind = "profile-bursts"
     count: int = 0

@@ -1,4 +1,4 @@
-"""Fields of events that are written into the data of an event in a special way."""
+"""Functions that make dataclass fields of events, with rules for how a field is written into the event's data."""
 
 from dataclasses import field
 from typing import Any, Literal
@@ -12,9 +12,9 @@ def optional() -> Any:
 
 
 def of_phases(*names: PhaseName) -> Any:
-    """Return a dataclass field that, if it is None, is left out of the event's data or written as null.
+    """Return a dataclass field whose default is None, for an event with a field `phase`.
 
-    It is written as null if the event's `phase` is one of `names`, and left out in any other phase.
+    None is written as null if `phase` is one of `names`. In any other phase, None is left out of the event's data.
     """
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 

@@ -176,7 +176,7 @@ class SensorMissing(Body):
 
 @frozen
 class SensorSlow(Body):
-    """Reading a sensor took much longer than usual: `took_ns`, from `begin_ns` on."""
+    """Reading a sensor took much longer than usual. It began at `begin_ns` and took `took_ns`."""
 
     kind = "sensor-slow"
     begin_ns: int
@@ -337,7 +337,7 @@ class SessionImported(Body):
 class ToolSummary(Body):
     """The figures that another tool printed for all inferences together.
 
-    The keys are those of `latency` in a report.
+    Each figure has the name that it has in a report's JSON under `latency`.
     """
 
     kind = "tool-summary"

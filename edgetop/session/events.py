@@ -51,7 +51,7 @@ class Event:
 
     @property
     def is_landmark(self) -> bool:
-        """Whether a user may want to jump to this event in a replay."""
+        """Whether a replay can jump to this event: it is a warning or critical, or its kind is in LANDMARKS."""
         return self.severity != "info" or self.kind in LANDMARKS
 
 

@@ -59,7 +59,7 @@ class Load:
 
     @property
     def is_paced(self) -> bool:
-        """Whether starts are planned at a valid rate, so that an inference can be late."""
+        """Whether each start is planned, so that an inference can be late. False if the rate is invalid."""
         return self.mode != "closed" and self.rate_hz is not None and MIN_RATE_HZ <= self.rate_hz <= MAX_RATE_HZ
 
     @property

@@ -383,9 +383,8 @@ class Manifest:
     def began_utc(self) -> str:
         """The wall time at which the session began, in ISO 8601.
 
-        The time is `created_utc`, or a corrected time if the wall clock was set later.
-
-        The clock of a board without a battery starts in 1970.
+        The time is `created_utc`, or a corrected time if the wall clock was set later. The clock of a board without a
+        battery starts in 1970 until it is set.
         """
         wall, said = self.wall_time(), wall_time_at(Anchor(0, self.created_utc))
         is_same = wall and said and abs(wall.origin_us - said.origin_us) < _SET_LATER_US

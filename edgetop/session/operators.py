@@ -74,7 +74,7 @@ class Operator:
 
 @frozen
 class EventCounts:
-    """How often something happened in each operator of a profiling round, such as a cache miss."""
+    """How often an event, such as a cache miss, happened in each operator of a profiling round."""
 
     event: str  # such as "cache-misses"
     every: int  # one of so many events was noted: the resolution of the counts
@@ -90,7 +90,7 @@ def counts_text(counts: Iterable[EventCounts]) -> str:
 
 
 def counts_of(text: str) -> tuple[EventCounts, ...]:
-    """Return the counts in a text of `counts_text`. A text of another form, as in a damaged file, has none."""
+    """Return the counts in a text that `counts_text` made, or () for any other text, as in a damaged file."""
     try:
         return tuple(
             EventCounts(str(event), _natural(every), _natural(runs), tuple(_row(row) for row in rows))
@@ -149,10 +149,10 @@ class Burst:
 
 
 def hosts(providers: Sequence[str]) -> frozenset[str]:
-    """Return the fallback providers: those that run an operator which the preferred provider cannot run.
+    """Return the fallback providers: those that may run an operator which the preferred provider cannot run.
 
-    `providers` are the requested providers, followed by the engine's own, in order of preference. The result is empty
-    if the first one is the CPU, or if `providers` is empty.
+    The preferred provider is the first of `providers`. XNNPACK falls back to the CPU, and every other provider to
+    XNNPACK or the CPU. The result is empty if the preferred provider is the CPU, or if `providers` is empty.
 
     >>> sorted(hosts(["CUDA", "CPU"])), sorted(hosts(["XNNPACK"])), sorted(hosts(["CPU"]))
     (['CPU', 'XNNPACK'], ['CPU'], [])
@@ -166,8 +166,8 @@ def hosts(providers: Sequence[str]) -> frozenset[str]:
 def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
     """Return the median latency in ns of the last NEIGHBOURS inferences before a profiling round.
 
-    `burst_ns` is the start of the round. Failed inferences do not count. The result is None if there are fewer than
-    LEAST_NEIGHBOURS inferences.
+    `burst_ns` is the start of the round. Failed inferences do not count. The result is None if fewer
+    than LEAST_NEIGHBOURS inferences are before the round.
     """
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
     return int(median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None

@@ -176,7 +176,7 @@ def response_ns(inferences: Inferences) -> npt.NDArray[np.int64]:
 
 
 def last_end_ns(inferences: Inferences) -> int:
-    """Return the latest end of an inference in ns. With several streams, an earlier start may have the latest end.
+    """Return the latest end of an inference in ns. With several streams, it may not be in the last row.
 
     `inferences` must not be empty.
     """
@@ -245,6 +245,9 @@ class Overlap:
 
     @property
     def outside(self) -> float | None:
-        """The share (0..1) of the time without an inference in progress, or None if it is unknown."""
+        """The share (0..1) of the time from the first start to the last end in which no inference was in progress.
+
+        None without inferences.
+        """
         whole_ns = self._reached_ns - (self._began_ns or 0)
         return None if self._began_ns is None or whole_ns <= 0 else max(0.0, 1 - self._busy_ns / whole_ns)

@@ -147,7 +147,7 @@ class _Statistics:
         )
 
     def skip(self, inferences: Inferences) -> None:
-        """Note the last of these inferences for the next row's jitter, without making a row."""
+        """Remember the last of these inferences, because the next row's jitter is counted from it. Make no row."""
         last = measured(inferences)[-1:]
         self._service.skip(last["latency_ns"])
         if self._response is not None:
@@ -169,12 +169,12 @@ class Summary:
     """Makes the rows of successive seconds for one kind of time, such as latency or the time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """Begin with the times before the first second: `last_ns`, in ns. Only the last one is used, for the jitter."""
+        """Begin after the times `last_ns`, in ns. The jitter of the first row is counted from the last of them."""
         self._last_ns: int | None = None
         self.skip(last_ns)
 
     def skip(self, times_ns: npt.NDArray[np.int64]) -> None:
-        """Note the last of these times, in ns, for the next row's jitter, without making a row."""
+        """Remember the last of these times, in ns, because the next row's jitter is counted from it. Make no row."""
         if len(times_ns):
             self._last_ns = int(times_ns[-1])
 

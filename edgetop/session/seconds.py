@@ -5,7 +5,7 @@ both give the same figures. Only inferences with `ok` and phase `measure` count.
 which it started.
 
 A session may run several models: those of a watched program, or the variants of an A/B session. Percentiles of a
-mixture of models describe none of them. So a second also has statistics of each such stream.
+mixture of models describe none of them. So a second also has separate statistics of each model, called a stream.
 """
 
 from collections.abc import Callable, Sequence
@@ -109,7 +109,7 @@ class Seconds:
         return Seconds(self.rows[begin:end], offsets, *buckets, response, streams, tokens)
 
     def take(self, places: npt.NDArray[np.int64]) -> "Seconds":
-        """Return the rows at these positions, in this order."""
+        """Return the rows at the positions `places`, in this order."""
         offsets, held = _gathered(self.offsets, places)
         response = None if self.response is None else self.response.take(places)
         streams = None if self.streams is None else self.streams.take(places)
@@ -174,9 +174,10 @@ class TokenSeconds:
 
 @frozen
 class StreamSeconds:
-    """Separate statistics of each stream in successive seconds. The rows of second i are `offsets[i]:offsets[i + 1]`.
+    """Separate statistics of each stream (model) in successive seconds.
 
-    A second in which only stream 0 ran has no rows here. Any other second has a row for each stream that ran in it.
+    A second in which only stream 0 ran has no rows here. Any other second has a row for each stream that ran in it. The
+    rows of second i are at the positions `offsets[i]` to `offsets[i + 1] - 1` of `number` and `seconds`.
     """
 
     offsets: npt.NDArray[np.int32]  # one more than there are seconds
@@ -193,13 +194,13 @@ class StreamSeconds:
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     def between(self, begin: int, end: int) -> "StreamSeconds | None":
-        """Return the rows of the seconds at positions `begin` to `end - 1`, or None if these have no rows."""
+        """Return the rows of the seconds at positions `begin` to `end - 1`, or None if there are no rows."""
         first, last = int(self.offsets[begin]), int(self.offsets[end])
         offsets = self.offsets[begin : end + 1] - self.offsets[begin]
         return _streams(offsets, self.number[first:last], self.seconds.between(first, last))
 
     def take(self, places: npt.NDArray[np.int64]) -> "StreamSeconds | None":
-        """Return the rows of the seconds at these positions, in this order, or None if they have no rows."""
+        """Return the rows of the seconds at the positions `places`, in this order, or None if there are no rows."""
         offsets, held = _gathered(self.offsets, places)
         return _streams(offsets, self.number[held], self.seconds.take(held)) if len(held) else None
 

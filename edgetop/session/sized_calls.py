@@ -26,7 +26,7 @@ def sensors_of(stream: int) -> tuple[str, str]:
 
 
 class SizedCalls:
-    """Chooses at random which calls of a session are sampled. The choice depends only on how many calls there are."""
+    """Chooses at random which calls of a session are sampled. The random numbers are the same in each session."""
 
     def __init__(self) -> None:
         self._random: np.random.Generator | None = None  # made when it is needed: numpy.random takes 7 MiB

@@ -1,7 +1,8 @@
 """The statistics of each second of a session with a language model, including its tokens.
 
 A token belongs to the second in which it was ready. A request belongs to the second in which it ended, since it may
-take minutes and seconds cannot wait for it. Only tokens and requests of phase `measure` count.
+take minutes, and the rows of earlier seconds are made before it ends. Only tokens and requests of phase `measure`
+count.
 """
 
 from dataclasses import replace
@@ -26,7 +27,7 @@ class TokenAggregator:
     """
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """Begin without requests.
+        """Begin without data.
 
         `seconds` makes the rows of the inferences. It must be new: no inference was added to it yet.
         """
@@ -84,8 +85,9 @@ class TokenAggregator:
 def _count_active(row: npt.NDArray[np.void], later: Tokens) -> None:
     """Fill in the `active...` fields of `row`, the row of one second.
 
-    They are about the tokens that were generated while a certain number of requests ran at the same time: the smallest
-    such number with at least LEAST_SHARE of the tokens. `later` has the second's tokens but no request's first token.
+    `later` has the second's tokens, without the first token of each request. The fields describe the tokens that were
+    generated while exactly N requests ran at the same time. N is the smallest number for which these are at least
+    LEAST_SHARE of all tokens in `later`. If no number fits, the fields stay 0.
     """
     counts = np.bincount(later["active"], minlength=1)
     counts[0] = 0  # unknown

@@ -1,4 +1,4 @@
-"""The limits from which a board counts as throttled: by temperature, and by time lost to over-current events.
+"""The limits from which a board counts as throttled: a temperature, or the time that over-current events cost.
 
 A trip is the temperature in °C at which the board slows down. The kernel reports it, or the firmware's documentation
 gives it.
@@ -77,8 +77,9 @@ def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
 
 
 def is_zone(info: SensorInfo) -> bool:
-    """Whether a temperature sensor is a thermal zone of the kernel or has its own driver.
+    """Whether a temperature sensor is a thermal zone of the kernel or has its own driver: its label names no chip.
 
-    False for an input of an hwmon chip, such as "nvme:Composite".
+    >>> [is_zone(SensorInfo(f"temp/{label}", "C", "a file")) for label in ("cpu-thermal", "nvme:Composite")]
+    [True, False]
     """
     return CHIP_MARK not in info.label

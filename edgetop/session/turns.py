@@ -72,7 +72,7 @@ class Plan:
 
 @frozen
 class Planner:
-    """Plans when A and B run, after each load of both models. `duration_ns` is the whole session, loading included."""
+    """Plans when A and B run, after each load of both models. `duration_ns` is the time for all turns and loads."""
 
     duration_ns: int
     seed: int  # of the order of turns
@@ -90,10 +90,10 @@ class Planner:
         return Plan(begin_ns, turn_ns, self._order(0, quads), loads=loads)
 
     def after(self, first: Plan, load: int, begin_ns: int, reload_ns: int) -> Plan | None:
-        """Return the turns after a later load, which begin at `begin_ns`; None if the session's time is over.
+        """Return the turns after the second or a later load, or None if the session's time is over.
 
-        `first` are the turns after the first load, and `load` is the number of this load, from 1. `reload_ns` is how
-        long it took to load both models the last time.
+        The turns begin at `begin_ns`. `first` are the turns after the first load, and `load` is the number of loads
+        before this one. `reload_ns` is how long it took to load both models the last time.
         """
         left_ns = first.begin_ns + self.duration_ns - begin_ns
         if left_ns < 4 * first.turn_ns:
@@ -125,12 +125,12 @@ def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
 
 
 def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
-    """Return `(loads, quads)`: how often both models are loaded in the whole session, and how many quads follow this
-    load.
+    """Return `(loads, quads)`, the plan for the rest of the session.
 
-    A quad is four turns. `left_ns` is the remaining time, `reload_ns` the time to load both models (None if
-    impossible), and `done` the number of earlier loads. There are more loads than WANTED_LOADS if so many fit
-    into the time while each load is followed by turns that take at least as long as loading.
+    `loads` is how often both models are loaded in the whole session. `quads` is how many quads (four turns each) follow
+    the current load. `left_ns` is the remaining time, `turn_ns` the length of a turn, and `reload_ns` the time to load
+    both models, or None if they cannot be loaded again. `done` is the number of earlier loads. There may be more than
+    WANTED_LOADS loads if the turns after each load still take at least as long as loading.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:

@@ -36,10 +36,10 @@ class NamedOutput:
     """A file or folder that an export writes. Until it is complete, it has a temporary name in the same folder."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
-        """Prepare to write to `path`. Raises InputError if something exists there that must not be replaced.
+        """Prepare to write to `path`.
 
-        `force` allows replacing an existing file. `elsewhere` is the advice in error messages, such as "name another
-        place with -o".
+        Raises InputError if `force` is false and something other than a device exists there. `elsewhere` is the advice
+        in error messages, such as "name another place with -o".
         """
         self.path = path
         self._elsewhere = elsewhere
@@ -154,7 +154,7 @@ def is_device(path: Path) -> bool:
 
 
 class StreamOutput:
-    """Standard output, or a device, as the output.
+    """The output of an export to standard output or to a device.
 
     On a terminal, control characters in text are replaced, since a recording may come from a stranger.
     """

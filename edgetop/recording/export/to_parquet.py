@@ -305,9 +305,9 @@ class _Wide:
     def _is_complete(self, found: Ints, counted: npt.NDArray[np.int32], second: Ints) -> npt.NDArray[np.bool_]:
         """Return, for each cell, whether all inferences of the cell's second were recorded.
 
-        `found` has the number of recorded inferences in each cell. `counted` has the number of inferences that ran in
-        each known second, and `second` the number of the first cell of the same second. Inferences can be missing
-        because of `--max-size` or a failed disk.
+        `found` has the number of recorded inferences in each cell (step of time). `counted` and `second` have one value
+        for each row of the table of seconds: the number of inferences that ran in this second, and the number of the
+        second's first cell. Inferences can be missing because of `--max-size` or a failed disk.
         """
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))

@@ -1,7 +1,7 @@
-"""Export of a trace for ui.perfetto.dev: latency and sensors as counters, and events, operators and inferences.
+"""Export of a trace for ui.perfetto.dev.
 
-Individual inferences are included only if there are few enough for a browser. The figures of each second are always
-included.
+Latency and sensors are counters, events are moments, and operators and inferences are spans of time. Individual
+inferences are included only if there are few enough for a browser. The figures of each second are always included.
 """
 
 import json
@@ -59,8 +59,8 @@ class TraceWriter:
     def clock(self, t_ns: int, utc_us: int) -> None:
         """Write that the wall-clock time at session time `t_ns` is `utc_us`, in microseconds since 1970.
 
-        The trace's times count as CLOCK_BOOTTIME, the default of Perfetto. It equals CLOCK_MONOTONIC on a board that
-        never sleeps.
+        The trace's times count as CLOCK_BOOTTIME, the default of Perfetto. CLOCK_BOOTTIME equals CLOCK_MONOTONIC on
+        a board that never sleeps.
         """
         now_ns = self._time(t_ns)
         times = {_BOOTTIME: now_ns, _MONOTONIC: now_ns, _REALTIME: max(0, utc_us * 1000)}
