@@ -38,7 +38,7 @@ class Agreement:
 
     @property
     def chance(self) -> float | None:
-        """The probability (0 to 1) that unrelated orders agree at least this well by chance, or None without a line."""
+        """The probability (0 to 1) that unrelated orders agree at least this well by chance; None without a line."""
         return chance_of(self.line.tau, len(self.line.pairs)) if self.line else None
 
     def to_json(self) -> Document:
@@ -137,7 +137,7 @@ def _name(one: Sample) -> str:
 def chance_of(tau: float, count: int) -> float:
     """Return the probability that `count` models in random order have this Kendall's tau or a larger one.
 
-    Source: Kendall 1938, A new measure of rank correlation, Biometrika 30. It holds without ties: each order is strict.
+    Source: Kendall 1938, A new measure of rank correlation, Biometrika 30. It holds for orders without ties.
 
     >>> round(chance_of(1.0, 3), 4), chance_of(-1.0, 4)
     (0.1667, 1.0)

@@ -169,11 +169,11 @@ class _Search:
         return True
 
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
-        """Add the cause that the application's inputs are larger than the inputs of the loop.
+        """Add the cause that the application's inputs are larger than the loop's, if the extra time is certain.
 
-        `sized` says how the time depends on the size. `equal` is `(more_ms, error_ms, count)`: by how many ms all
-        calls are slower on average than the `count` calls of the loop's size, with the error; None if unknown. `looped`
-        is the number of input elements in the loop.
+        `equal` is `(more_ms, error_ms, count)`: on average, all calls take `more_ms` longer than the `count` calls
+        whose inputs have the loop's size. If it is None, the extra time is computed from `sized`, which says how the
+        time of a call depends on the size of its inputs. `looped` is the number of input elements in the loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -208,7 +208,8 @@ class _Search:
     def _contention(self) -> float:
         """Add the time that calls waited for a CPU, as far as it exceeds the waits in the loop.
 
-        Return the wait per call in ms. The wait is caused by the program's own threads or by other processes.
+        The time is divided into two causes: the program's own threads, and other processes. Return the wait per call in
+        ms.
         """
         waited_ms = self.mean_ms * self.app.wait_share
         if self.threads == 1 and self.off_cpu_ms is not None:
@@ -268,9 +269,9 @@ class _Search:
     def _gil(self, waited_ms: float, own_ms: float) -> float:
         """Add the time in which a call could not run because another Python thread held the interpreter lock (GIL).
 
-        Return the added time in ms: the time in which a call was off the CPU without waiting for a CPU, plus `own_ms`.
-        `waited_ms` is the time per call that was spent waiting for a CPU. `own_ms` is the part of `waited_ms` in which
-        other threads of the program had the CPU.
+        The added time is the time in which a call was off the CPU without waiting for a CPU, plus `own_ms`. Return the
+        added time in ms, or 0 if the evidence for this cause is missing. `waited_ms` is the time per call that was
+        spent waiting for a CPU. `own_ms` is the part of `waited_ms` in which other threads of the program had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
@@ -284,7 +285,7 @@ class _Search:
         return self.note("Python's GIL", blocked_ms + own_ms, text)
 
     def _clocks(self, waited_ms: float) -> None:
-        """Add two causes of lower CPU clocks than in the loop: heat, and pauses in which clocks fall.
+        """Add two causes for lower CPU clocks than in the loop: heat, and pauses between calls that let clocks fall.
 
         `waited_ms` is the time per call that was spent waiting for a CPU.
         """
@@ -308,7 +309,7 @@ class _Search:
     def _after_pauses_ms(self) -> float:
         """Return how much slower calls are on average than calls that follow a short pause, in ms.
 
-        Return 0 if pauses are too similar or too short, or if they make no clear difference.
+        Return 0 if the pauses before calls are too similar or too short, or if they make no clear difference.
         """
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])

@@ -116,7 +116,7 @@ def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bo
     """Return the result of a gate for one group of sessions.
 
     `place` is the index of the group, where 0 is the baseline. `strict` says that the gate also fails if only a part of
-    the interval lies beyond the limit. If the sessions run several models, the worst model that the gate limits counts.
+    the interval lies beyond the limit. If the gate limits several models, the result of the worst model is returned.
     """
     session = comparison.names[place]
     if gate.is_of_outputs:

@@ -242,11 +242,11 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
 
 
 def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
-    """Return predictions of a model's figure on the second machine, one by each line for models of its kind.
+    """Return predictions of a model's figure on the second machine: one from each line for models of its kind.
 
-    `found` has the lines. `new` is a session of the model on the first machine. `key` is the figure's name, such as
-    `p50_ms`. If no line is for models of its kind, the list has one prediction with the reason instead
-    of a value.
+    A prediction that cannot be made has the reason instead of a value. If there is no line for the model's kind, or if
+    the session is unsuitable, the list has one such prediction. `found` has the lines. `new` is a session of the model
+    on the first machine. `key` is the figure's name, such as `p50_ms`.
     """
     unknown = Prediction(new.session.name, _name(new))
     try:
@@ -321,11 +321,10 @@ def _kind(here: Sample, there: Sample) -> Kind:
 
 
 def identity(one: Sample) -> str:
-    """Return a text that is the same on two machines if these ran the same model or program: the hash of its
-    file, or the command.
+    """Return the hash of the model's file, or the command of the program, as a text that is equal on two machines.
 
-    Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" for a
-    model without a hash.
+    Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" for a model
+    without a hash.
     """
     if one.session.watched is None:
         return one.session.model.sha256 or ""

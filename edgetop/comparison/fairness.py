@@ -135,7 +135,10 @@ def _start_apart(one: Sample, other: Sample) -> float | None:
 
 
 def _sources(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield warnings about sessions that are incomplete, still run, or are not separate sessions."""
+    """Yield warnings about sessions that are still running, incomplete or empty, or that are compared with themselves.
+
+    An A/B session whose two variants are compared together gets a warning too.
+    """
     everyone = [(group.name, one) for group in groups for one in group.samples]
     running = [
         one.session.name for _, one in everyone if one.session.end_reason is None and one.session.state == "live"
@@ -253,7 +256,7 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield the warnings in the reports of single sessions that apply to some of the sessions but not to all."""
+    """Yield the warnings of the sessions' own reports that some sessions have and other sessions do not have."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

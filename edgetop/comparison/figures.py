@@ -96,8 +96,8 @@ class Figure:
         """Return the standard deviation of the figure that is expected from session to session, or None if unknown.
 
         It is estimated from the differences between the quarters of the session, because one session cannot show how
-        runs differ. The effect of other processes is added. `warmth` is the difference of the start temperatures of two
-        sessions, as a share of the rise of temperature in this session.
+        sessions differ. The effect of other processes is added. `warmth` is the difference of the start temperatures of
+        two sessions, as a share of the rise of temperature in this session.
         """
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0
@@ -112,7 +112,7 @@ class Figure:
         return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
-        """Whether the figure comes from enough inferences to be trusted. Always true unless it is a percentile."""
+        """Whether the figure comes from enough inferences to be trusted. True for each figure that is no percentile."""
         latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
         name = self.key.partition("[")[0].removesuffix("_ms")
         return (latency.settled or {}).get(name, True) if latency else True

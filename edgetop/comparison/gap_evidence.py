@@ -43,7 +43,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """Return for which share (0 to 1) of their runnable time the engine's threads waited for a CPU."""
+        """Return the share (0 to 1) of their runnable time for which the engine's threads waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -58,7 +58,10 @@ class Evidence:
 
 
 def is_timed(sensor: str) -> bool:
-    """Whether the times of a sensor's readings are needed, because each reading belongs to one call of the model."""
+    """Whether each reading of the sensor belongs to one call of the model. Then the times of its readings are needed.
+
+    `sensor` is the sensor's id.
+    """
     return sensor.startswith("input/") or sensor.endswith("-reshaped")
 
 

@@ -1,7 +1,8 @@
 """Find out how the time of calls depends on the size of their inputs, and on whether the input shape has just changed.
 
-time = fixed + each * elements + change, by least squares over single calls. `change` only applies to a call whose input
-shape differs from the call before. Both effects can only be separated if each occurs without the other.
+time = fixed + each * elements + change, by least squares, with one observation per call. `change` only applies to a
+call whose input shape differs from the call before. Both effects can only be separated if each occurs without the
+other.
 """
 
 import math

@@ -16,7 +16,7 @@ from edgetop.session.manifest import SensorInfo
 
 @frozen
 class MeterShare:
-    """Halves of 95 % intervals of the errors of a meter, as shares of a figure."""
+    """The errors of a meter as shares of the figure that it measured: 0.01 is 1 %. Each is half of a 95 % interval."""
 
     total: float
     offset: float
@@ -56,7 +56,7 @@ def meter_of(sample: Sample) -> SensorInfo | None:
 def is_same_meter(first: Sample, second: Sample) -> bool:
     """Whether one meter measured both sessions, as far as recordings tell.
 
-    Two boards of one model whose meters have the same address cannot be told apart.
+    True also for two boards of the same model whose meters have the same address: these cannot be told apart.
     """
     infos = [meter_of(one) for one in (first, second)]
     meters = [info and (info.id, info.source, info.meter) for info in infos]
@@ -67,7 +67,7 @@ def is_same_meter(first: Sample, second: Sample) -> bool:
 def spread_of_meters(first: MeterShare | None, second: MeterShare | None, *, is_same: bool) -> float:
     """Return the standard uncertainty that meters add to the logarithm of a ratio. Unknown errors count as 0.
 
-    `first` and `second`: the errors of the meter in each session. `is_same`: whether it is one meter.
+    `first` and `second`: the errors of the meter in each session. `is_same`: whether one meter measured both sessions.
     """
     if is_same:
         offset = abs(first.offset - second.offset) if first and second else 0.0

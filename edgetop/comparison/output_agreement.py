@@ -103,7 +103,7 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
     """Return the array rearranged to `shape`, or None if that is not possible.
 
-    It is possible if only the place of the channels (first or last), or axes of size one, differ.
+    It is possible if the shapes differ only in the place of the channels (first or last), or only in axes of size one.
     """
     if array.shape == shape:
         return array
@@ -182,9 +182,9 @@ def class_scores(array: Array) -> Array | None:
 
 
 def _has_order(scores: Array) -> Array:
-    """Return, for each row of scores, whether its classes can be ordered: True if no score is NaN or plus infinity.
+    """Return an array with an element for each row of scores: True if no score of the row is NaN or plus infinity.
 
-    In a row without an order, no class counts as right.
+    In any other row, the classes have no order, so no class counts as right.
     """
     found: Array = np.isnan(scores) | np.isposinf(scores)
     return np.asarray(~found.any(-1))

@@ -207,13 +207,13 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return `(sessions, seconds)`: how much measuring would make the difference certain, per side and in total.
+    """Return `(sessions, seconds)`: how many sessions each side needs for a certain difference, and their total time.
 
-    A difference is certain if its interval excludes 0, or lies within the limits of "the same". `sessions` is the
-    number of sessions that each side needs. `seconds` is the time of all sessions together. A number that cannot be
-    computed is None. If the sessions have too few inferences, `sessions` is None, and `seconds` is how long the present
-    sessions should have been in total. `found` is the difference found so far, or None if unknown. `level` is the share
-    of intervals that may miss the true value, such as 0.05.
+    A difference is certain if its interval excludes 0, or lies within the limits of "the same". `seconds` is the time
+    of the sessions of both sides together. A number that cannot be computed is None. If the present sessions have too
+    few inferences, `sessions` is None, and `seconds` is how long they should have been in total. `found` is the
+    difference found so far, or None if unknown. `level` is the share of intervals that may miss the true value, such as
+    0.05.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]

@@ -121,9 +121,10 @@ def of_stream(name: str) -> str:
 
 
 def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[float, ...]]:
-    """Return percentiles and mean latency of each part of a session: a tuple in ms with one value per part, by key.
+    """Return the latency percentiles and the mean latency of each part of a session, by key, such as `p50_ms`.
 
-    `parts` has the latency histogram of each part. `of` is appended to the keys.
+    Each value of the dict is a tuple with a latency in ms for each part. `parts` has the latency histogram of each
+    part. `of` is appended to the keys.
     """
     figures = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}

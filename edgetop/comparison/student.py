@@ -49,7 +49,7 @@ class Contrast:
         return self.difference - half, self.difference + half
 
     def with_fixed(self, error: float) -> "Contrast":
-        """Return the difference with one more standard error, which no number of sessions reduces.
+        """Return a copy to which one more standard error is added, which no number of sessions reduces.
 
         The degrees of freedom follow from the formula of Welch and Satterthwaite (JCGM 100:2008, G.4.1).
         """

@@ -1,7 +1,7 @@
 """How accurate forecasts for another ambient temperature are, measured on the sessions of a lake.
 
-A case is a pair of sessions with the same model, version, kind of board, enclosure and load, whose ambient temperatures
-are between `LEAST_C` and `FARTHEST_C` apart. Their boards and times may differ. A forecast from the first session is
+A case is two sessions with the same model, version, kind of board, enclosure and load, and with ambient temperatures
+that are `LEAST_C` to `FARTHEST_C` apart. Their boards and times may differ. A forecast from the first session is
 compared with what the second session measured.
 """
 

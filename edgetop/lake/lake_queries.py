@@ -94,9 +94,10 @@ def _share(part: str, whole: str) -> str:
 
 
 def _rate(number: str, per_s: str) -> str:
-    """Return SQL for a rate over several sessions: the sum of the column `number`, divided by the time that it took.
+    """Return SQL for a rate over several sessions: the sum of the column `number`, divided by the time of all sessions.
 
-    `per_s` is the column with the rate of each session. Sessions in which it is unknown do not count.
+    `per_s` is the column with the rate of each session. The time of a session is its number divided by its rate.
+    Sessions in which the rate is unknown do not count.
     """
     known = f"CASE WHEN {per_s} > 0 THEN {number} * 1e0{{}} ELSE NULL END"
     return f"sum({known.format('')}) / sum({known.format(f' / {per_s}')})"

@@ -168,7 +168,7 @@ class Place:
 
 
 def _nowhere(_: bytes) -> None:
-    """Do nothing. It is a `sink` for the bytes of a file that nobody needs."""
+    """Do nothing. It is the `sink` if only the checksum of a file is wanted."""
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
@@ -233,10 +233,10 @@ def _held(partial: Path) -> int:
 
 
 def _is_held(fd: int, partial: Path) -> bool:
-    """Lock the open file `fd` with flock(2). Return whether it is locked, this user's, and still at the path `partial`.
+    """Lock the open file `fd` with flock(2). Return True if it is locked, this user's, and still at `partial`.
 
-    Any other file at this path is removed. In a folder that other users can write to, the path could also be a link, or
-    a second name of a file elsewhere.
+    Any other file at the path `partial` is removed. In a folder that other users can write to, the path could also be a
+    link, or a second name of a file elsewhere.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
 """A comparison of versions of a model or of the software over many boards.
 
-Each board is compared with itself, so differences between boards do not matter. A board gives one difference for each
-figure: between the logarithms of its values for two versions, or between the values themselves for shares and
-temperatures. Intervals, words and corrections are those of `edgetop compare`.
+Each board is compared with itself, so differences between boards do not matter. For each figure, a board gives one
+difference between two versions. It is the difference of the logarithms of the figure, or of the figure itself for
+shares and temperatures. Intervals, words and corrections are those of `edgetop compare`.
 """
 
 import math
@@ -71,8 +71,8 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
     """Return the comparison of one figure between two versions, or None if no board has the figure for both versions.
 
-    `figure`: the figure. `both`: for each board, its records of the two versions. `level`: the significance level, such
-    as 0.05, already divided by the number of comparisons.
+    `both` has, for each board, its records of the two versions. `level` is the significance level, such as 0.05,
+    already divided by the number of comparisons.
     """
     known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:

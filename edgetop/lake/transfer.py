@@ -112,7 +112,7 @@ def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
 
 
 def push(folder: Path, place: Place, board: str) -> Pushed:
-    """Copy a session that is over into the lake, and return what was copied.
+    """Copy a finished session into the lake, and return what was copied.
 
     `folder`: the session's folder. `board`: the id of the session's board in the lake. Raises InputError if the session
     cannot be pushed, and OutputError if the lake fails.
@@ -151,11 +151,10 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
-    """Remove the files that `pushed` lists as verified in a lake from the session's folder.
+    """Remove verified files from the session's folder. Return the names of the files that remain.
 
-    Return the names of the files that remain.
-
-    Raises RecordingError if a process is writing the session or the session has changed. Nothing is removed then.
+    `pushed` lists the files that were verified in the lake. Raises RecordingError if a process is writing the session
+    or the session has changed. Nothing is removed then.
     """
     try:
         left = remove_session(folder.resolve(), pushed.verified).left
@@ -174,7 +173,11 @@ def _paths(where: str, session: str) -> dict[str, str]:
 
 
 def _file_of(name: str) -> str:
-    """Return the name of a file in the session's folder. `name`: its table, such as "seconds", or that name itself."""
+    """Return the name of a file in the session's folder.
+
+    `name` is a table, such as "seconds", whose file is "seconds.parquet". A name that is no table is returned
+    unchanged.
+    """
     return name if name in BESIDE else f"{name}.parquet"
 
 
@@ -227,9 +230,9 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
     """Return `(row, stamp)`: the session's row of the table `sessions`, and the stamp of its manifest file.
 
-    `row` is the content of a Parquet file. `files`: `[size in bytes, SHA-256]` of each file, by table or file name.
-    `span`: the part of the session that the row describes. Raises InputError if the folder has become another session
-    meanwhile.
+    `row` is the content of a Parquet file. `stamp` shows later changes of the manifest file. `files`: `[size in bytes,
+    SHA-256]` of each file, by table or file name. `span`: the part of the session that the row describes. Raises
+    InputError if the folder has become another session meanwhile.
     """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:
@@ -240,7 +243,7 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 
 
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
-    """Return the folder in the lake in which the session is, or the folder of its first day if the lake lacks it.
+    """Return the folder in the lake in which the session is, or the folder of its first day if it is not in the lake.
 
     The two may differ if the board set its clock after its first pieces were pushed. `manifest`: the description of the
     session. `board`: the id of the board in the lake. Raises InputError if the lake has the session under another
@@ -281,8 +284,8 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
     """Write a marker file into the session's folder. It says that the lake has the session.
 
     The marker allows `--sessions-quota` to delete this copy. `folder`: the session's folder. `board` and `session`:
-    their ids in the lake. `sha256`: a hexadecimal checksum to store. Raises RecordingError if the folder cannot be
-    written.
+    their ids in the lake. `sha256`: the hexadecimal checksum of the session's row in the lake. Raises RecordingError if
+    the folder cannot be written.
     """
     marker = {
         "session": session,
@@ -347,7 +350,7 @@ def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[
 
 @contextmanager
 def _created(path: Path) -> Iterator[BinaryIO]:
-    """Create a file and yield it, opened for writing. At the end of the context, its content is flushed to the disk."""
+    """Create a file and yield it, opened for writing. When the `with` block ends, its content is on the disk."""
     with path.open("xb") as file:
         os.fchmod(file.fileno(), FILE_MODE)
         yield file

@@ -83,9 +83,9 @@ class Endpoint:
         self._analysis = analysis
 
     def owed_s(self) -> float:
-        """Return the seconds until the slowest scraper should have read the end of the session.
+        """Return in how many seconds the last scraper should have read the end of the session.
 
-        The result is 0 if all scrapers have read it, and before the session ends.
+        The result is 0 if all scrapers have read it, or if the session has not ended.
         """
         if not (self._analysis and _is_over(self._analysis)):
             return 0.0
@@ -93,7 +93,7 @@ class Endpoint:
         return max(0.0, max(due_s, default=0.0) + LATE_S - time.monotonic())
 
     def hand_over(self) -> None:
-        """Wait until each scraper has read the end of the session. A scraper that is late is not waited for."""
+        """Wait until each scraper has read the end of the session, but for `owed_s` seconds at most."""
         with self._is_taken:
             while (left_s := self.owed_s()) > 0:
                 self._is_taken.wait(left_s)

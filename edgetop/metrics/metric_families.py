@@ -287,7 +287,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     """Yield the times and the numbers of a language model's tokens.
 
-    `otlp` has other names of these metrics for OpenTelemetry.
+    The module `otlp` sends these metrics under the names of OpenTelemetry.
     """
     view = analysis.generation.view()
     if view is None:

@@ -17,7 +17,7 @@ class Outlet:
     """Sends the metrics of a session at intervals, while the session runs. A slow transmission delays the next one."""
 
     def __init__(self, every_s: float, send: Send, on_trouble: Callable[[str], None]) -> None:
-        """Begin to send. `send` sends metrics, at most once in `every_s` seconds, and returns an error message or "".
+        """Begin to send. `send` is called every `every_s` seconds, and returns an error message, or "" if all is well.
 
         `on_trouble` is called with the error message when sending begins to fail, and with "" when it works again.
         """

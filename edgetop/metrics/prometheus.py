@@ -83,7 +83,7 @@ def _labelled(labels: Labels) -> str:
 
 
 class _Reads:
-    """Watches a folder with inotify(7), and says which files were read. Many boards do not store times of access."""
+    """Watches a folder and says which files were read. It uses inotify(7): many boards do not store access times."""
 
     def __init__(self, folder: Path) -> None:
         libc = ctypes.CDLL(None)
@@ -158,9 +158,10 @@ class Textfile:
         return ""
 
     def owed_s(self) -> float:
-        """Return how many seconds it takes at most until the file's reader has read the end of the session.
+        """Return how many seconds it takes at most until the reader of the file has read the end of the session.
 
-        The result is 0 if nobody reads the file, before the session ends, and after a failed run, whose file stays.
+        The result is 0 if nobody reads the file, or if the session has not ended. It is also 0 after a failed run,
+        whose file stays.
         """
         return LONGEST_INTERVAL_S if self._is_over and self._has_reader and not self._has_failed else 0.0
 

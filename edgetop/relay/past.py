@@ -125,7 +125,7 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
     """Yield the batches of the whole session, for analysis.
 
-    After the session time `late_ns`, in ns, batches cover less time each. So the analysis can stop close to that time.
+    After the session time `late_ns`, in ns, each batch covers less time. So the analysis can stop close to that time.
     """
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
@@ -147,9 +147,9 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) 
     """Yield tables whose rows each have the figures of several seconds.
 
     `pieces` are tables with one row a second. `until_ns` is the session time, in ns, at which they end. `streams` is
-    the number of parallel streams. The later `until_ns`, and the more streams, the more seconds does a row cover. The
-    p50 of a row is the weighted mean of the seconds' p50, and its p99 their highest p99. Latency histograms are merged
-    too, for each stream apart.
+    the number of parallel streams. A row covers more seconds in a longer session, and with more streams. The p50 of a
+    row is the weighted mean of the seconds' p50, and its p99 their highest p99. Latency histograms are merged too, for
+    each stream apart.
     """
     width = every_s = 1
     while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
@@ -274,10 +274,10 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return `(first, last, longest)`: how many consecutive inferences missed their deadline.
+    """Return `(first, last, longest)`, three numbers of consecutive inferences that missed their deadline.
 
-    `first` counts those at the beginning of the time that `rows` cover, `last` those at its end. A row has the figures
-    of one second. All three are ABSENT if no row has these numbers.
+    `first` counts those at the beginning of the time that `rows` cover, `last` those at its end, and `longest` those of
+    the longest series. A row has the figures of one second. All three are ABSENT if no row has these numbers.
     """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
@@ -296,8 +296,8 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
     """Return the count, lowest, mean, highest and last reading of each sensor in each span of time, sorted by time.
 
-    Gaps in a sensor's readings are lost. `until_ns` is the session time at the end of the readings. The later it is,
-    the longer are the spans.
+    Gaps in a sensor's readings are lost. `until_ns` is the session time at the end of the readings. A longer session
+    has longer spans.
     """
     width_ns = NS
     while AGGREGATES * width_ns < until_ns:
@@ -327,8 +327,8 @@ def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
     """Return the events to send: at most `MAX_EVENTS`. These include the last log lines and the events of profiling.
 
-    Each of the first `BASELINE_BURSTS` profiling rounds has its own event. All later rounds share one event with their
-    sum, and one for each operator that took longer in some of them.
+    Each of the first `BASELINE_BURSTS` profiling rounds (of a few instrumented inferences) has its own event. All later
+    rounds share one event with their sum, and one for each operator that took longer in some of them.
     """
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
@@ -365,9 +365,10 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
-    """Yield what `bursts`, the results of profiling rounds, say of each operator that took longer in slow inferences.
+    """Yield the totals of each operator that took longer in slow inferences, from the profiling rounds `bursts`.
 
-    These are at most `MAX_LONGER` operators, those of the most rounds first.
+    A profiling round is a few instrumented inferences. At most `MAX_LONGER` operators are yielded, beginning with those
+    that took longer in the most rounds.
     """
     by_name: dict[str, list[ProfileBurst]] = {}
     for burst in bursts:
@@ -384,10 +385,10 @@ def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
-    """Return the individual inferences of the last whole seconds, at most `MAX_SINGLE`. They make recent percentiles
-    exact.
+    """Return the individual inferences of the last whole seconds, at most `MAX_SINGLE`.
 
-    No inference before the session time `fine_ns`, in ns, is returned.
+    With them, percentiles of the last seconds are exact. No inference before the session time `fine_ns`, in ns, is
+    returned.
     """
     begins, held = [], []
     for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):

@@ -169,10 +169,10 @@ def _hello(link: Link) -> Frame:
 
 
 def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
-    """Return the object that makes summaries, or None if the viewer wants batches. `hello` is the viewer's first frame.
+    """Return the object that makes summaries for the viewer, or None if the viewer wants batches.
 
-    `hello` has conditions in the form of `--fail-if`. `summarize` creates the object from these conditions. Raises
-    EdgetopError if a condition is invalid.
+    `hello` is the viewer's first frame. If the viewer wants summaries, it has conditions in the form of `--fail-if`.
+    `summarize` creates the object from these conditions. Raises EdgetopError if a condition is invalid.
     """
     asked = hello.message.get("summaries")
     if asked is None:

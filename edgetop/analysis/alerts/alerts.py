@@ -1,8 +1,8 @@
 """The alerts of a session, found in its latencies by second, its sensor readings and its events.
 
 A live session and its recording give the same alerts. Alerts are computed and not recorded, so a later version of
-edgetop may find better alerts. Alerts come from rules, from other results of the analysis, from single events, and from
-seconds without inferences.
+edgetop may find better alerts. Alerts come from rules, from other results of the analysis, from certain events, and
+from seconds without inferences.
 """
 
 import contextlib
@@ -135,10 +135,10 @@ def _slower(findings: Findings) -> Iterator[Alert]:
 
 
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
-    """Yield the alerts of a rule with the condition `throttled`, oldest first.
+    """Yield the alerts of `rule`, a rule with the condition `throttled`, oldest first.
 
-    `rule` is the rule. `throttles` has the throttling of the session. Overlapping throttling of different causes makes
-    one alert. `now_ns` is the present session time.
+    `throttles` has the throttling of the session. Overlapping throttling of different causes makes one alert. `now_ns`
+    is the present session time.
     """
     joined: list[tuple[int, float]] = []
     for span in throttles.spans:
@@ -153,7 +153,7 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """Makes alerts from single events: the end of the session, and times in which the recording failed."""
+    """Makes alerts from events: on the end of the session, and on each time in which the recording failed."""
 
     def __init__(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # Oldest first.
@@ -234,7 +234,7 @@ class Stalls:
 
 
 class StreamAlerts:
-    """Finds the alerts of one stream, for all rules about inferences."""
+    """Finds the alerts of one stream (one model of a program), for all rules about inferences."""
 
     def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
         """Begin with no data. `rules` has pairs of a rule and the name of its alerts."""

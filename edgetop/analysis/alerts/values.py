@@ -52,10 +52,10 @@ class SensorValues:
         self._places = {name: of for name, of in places.items() if name in wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """Yield the values of the seconds that became complete since the last call, as at most one pair.
+        """Yield `(first_s, values)` once for all seconds that became complete since the last call, if any.
 
-        The pair is the first second and a dict with an array of values for each series. `ended_ns` is the end of the
-        session in ns of session time, or None if the session continues.
+        `first_s` is the first of these seconds. `values` is a dict by series, such as `temp`: an array with one value
+        per second. `ended_ns` is the end of the session in ns of session time, or None if the session continues.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S
@@ -95,10 +95,10 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield the values of `seconds` as pairs: the first session second, and a dict of arrays by series name.
+        """Yield `(first_s, values)` for each run of seconds without a gap.
 
-        An array, such as that of `p99`, has one value per second. A new pair begins after each gap between seconds. All
-        seconds must be complete. Latencies are response times if the load has such times.
+        `first_s` is the first session second of the run. `values` is a dict by series, such as `p99`: an array with one
+        value per second. All seconds must be complete. Latencies are response times if the load has such times.
         """
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]

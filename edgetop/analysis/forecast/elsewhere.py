@@ -2,8 +2,8 @@
 
 Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
 chapter 5: the equations are about the rise above ambient). So the fitted model is reused, and the trip point is lowered
-by as much as the other room is warmer. Leakage and convection change with the temperature, so each range is widened by
-a share of this difference. If the session is not suitable, the result is a reason instead of a forecast.
+by as much as the other room is warmer. Leakage and convection change with the temperature, so the range of each result
+is widened by a share of this difference. If the session is not suitable, the result is a reason instead of a forecast.
 """
 
 import math

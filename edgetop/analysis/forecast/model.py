@@ -92,9 +92,9 @@ class Fitted:
 
 
 class _Grid:
-    """The boards that the fit tries, each with its prior probability.
+    """The possible boards among which the fit chooses, each with its prior probability.
 
-    A board has two time constants, or one, or a temperature that hardly changes.
+    A possible board has two time constants, or one, or a temperature that hardly changes.
     """
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """Return the model's own error of each time that remains until the trip point: 0.1 is about 10 %.
+    """Return, for each time that remains until the trip point, the error of the model itself: 0.1 is about 10 %.
 
     The error is the standard deviation of the natural logarithm of the time. `left_s` has the remaining times in s.
     `seen_s` is for how many seconds the temperature was read.

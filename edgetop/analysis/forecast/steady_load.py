@@ -76,9 +76,9 @@ def is_drive(info: SensorInfo) -> bool:
 
 
 class History:
-    """Gives the readings that a forecast needs, averaged over blocks of time.
+    """Gives the readings that a forecast needs, as means over blocks of time.
 
-    The readings are those of thermal zones, load, cooling and throttling. `infos` are the sensors of the board.
+    The sensors measure temperature, load, cooling and throttling. `infos` are all sensors of the board.
     """
 
     def __init__(self, tracks: Tracks, infos: Sequence[SensorInfo] = ()) -> None:
@@ -98,8 +98,8 @@ class History:
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
         """Return the mean readings of each complete time block between two session seconds, `from_s` and `until_s`.
 
-        A time block is WIDTHS_S[level] seconds long. `row` is the number of a single sensor to return; None returns all
-        sensors. Only for a single sensor, the result has the mean time of the readings in each time block.
+        A time block is WIDTHS_S[level] seconds long. `row` is the number of the only sensor to return; None returns all
+        sensors. The mean time of the readings in each time block is only returned if `row` is given.
         """
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)

@@ -61,11 +61,11 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return the baseline (the median of the first steady 30 s), and the first second that the next call still needs.
+    """Return `(baseline, second)`: the median latency of the first steady 30 s, and the first second still needed.
 
-    The next call may leave out the points before this second. The baseline is None if it cannot be found yet. `points`
-    has the logarithms of latencies in the measured phase with their seconds, in order. `until_s` is the session second
-    up to which they go.
+    The baseline is None if it cannot be found yet. The next call may leave out the points before `second`. `points` has
+    the latencies of the measured phase in order, each with its session second. A latency is a natural logarithm, times
+    a million. `points` has all latencies up to the session second `until_s`.
     """
     if not len(points):
         return None, 0
@@ -96,7 +96,8 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
 def partial_baseline(points: Points) -> Baseline | None:
     """Return the baseline of a measurement that ended within its first 30 s, or None if it is shorter than 5 s.
 
-    The baseline is the median latency. `points` has the logarithms of the latencies with their seconds, in order.
+    The baseline is the median latency. `points` has the latencies in order, each with its session second. A latency is
+    a natural logarithm, times a million.
     """
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
@@ -146,7 +147,10 @@ def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]
 
 
 def _spread(level: Floats) -> float:
-    """Return the standard deviation of the values in `level`, from the median of their deviations if they are many."""
+    """Return the standard deviation of the values in `level`.
+
+    For MANY_POINTS values or more, it is estimated from the median deviation, on which outliers have little effect.
+    """
     apart = np.abs(level - median(level))
     if len(level) >= MANY_POINTS:
         return 1.4826 * median(apart)

@@ -125,7 +125,7 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
 
 
 def _standing(evidence: Evidence) -> Finding:
-    """Return `contention` as the cause: other processes took the CPU during the slowdown, but also before it."""
+    """Return the cause `contention` for a slowdown before and during which other processes took the CPU."""
     share = evidence.stood / evidence.seconds
     clues = [Clue("all-along", share=share)] + [
         Clue("stood", channel.name, channel.unit, tally.mean)
@@ -164,7 +164,10 @@ def belief_in(cause: Cause, evidence: Evidence, clock: float | None) -> float:
 
 
 def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
-    """Yield the observations that support this cause, and the clocks that the cause lowered."""
+    """Yield the observations that support the cause `cause`.
+
+    For a cause that can lower clocks, such as `thermal`, these include the clocks that fell.
+    """
     for channel, tally in evidence.pairs:
         if channel.cause == cause and channel.role == "proof" and tally.beyond:
             if evidence.began_with_it(tally):
@@ -176,7 +179,10 @@ def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
 
 
 def _clock_clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
-    """Yield observations on clocks and their caps that fell, then on memory load and on zones at their trip point."""
+    """Yield the clocks and the caps of clocks that fell with the slowdown, as observations that support `cause`.
+
+    Then yield the load of the memory if it rose (only for `memory-clock`), and a thermal zone at its trip point.
+    """
     for channel, tally in evidence.pairs:
         is_its = channel.role in ("clock", "cap") and (cause in LIMITS or channel.cause == cause)
         if is_its and evidence.began_with_it(tally) and tally.beyond:
@@ -201,7 +207,7 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Return `unknown` as the cause, with two lists of possible causes.
+    """Return the cause `unknown`, with two lists of causes that are possible in this session.
 
     One list has the causes whose signals were read but show nothing. The other has the causes whose signals were not
     read.

@@ -3,10 +3,11 @@
 A window is a second, or several seconds with at least five inferences together.
 
 The beginning of a slowdown is found by the generalised likelihood ratio over a limited time (Willsky and Jones 1976,
-IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test asks whether the
-latency of any span that ends now is at least SLOWER (8 % above the baseline) rather than TOLERATED (6 %). The scatter
-is estimated at the same time. The slowdown begins with the second that best divides the latencies into those before and
-those after. It ends at the maximum of Page's cumulative sum (Page 1954, Biometrika 41) on the way down.
+IEEE Trans. Automatic Control 21; Lai 1995, J. Royal Statistical Society B 57, section 3). The test takes the last
+windows, in any number. Their latency must be SLOWER (8 % above the baseline) or more, and surely above TOLERATED (6 %).
+The scatter is estimated at the same time. The slowdown begins with the second that best divides the latencies into
+lower ones before it and higher ones after it. The slowdown ends at the maximum of Page's cumulative sum (Page 1954,
+Biometrika 41) on the way down.
 """
 
 import math
@@ -109,7 +110,8 @@ MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # At least as many as are searched fo
 class Detector:
     """Finds the times in which the model is slow, from its median latency in windows of about a second.
 
-    The slow times are in the list `spans`, until its reader removes them. A slow time that continues is the last one.
+    The slow times are in the list `spans`, until its reader removes them. A slow time that still continues is the last
+    in the list.
     """
 
     baseline: Baseline | None = None
@@ -130,7 +132,7 @@ class Detector:
         return self.spans[-1] if self.spans and self.spans[-1].end_s is None else None
 
     def fold(self, windows: Windows, points: Points) -> None:
-        """Take the next windows of the measured phase, and the single latencies (`points`) of the same time.
+        """Take the next windows of the measured phase, and `points`, the individual latencies of the same time.
 
         A window is about a second with its median latency. Each latency is the natural logarithm of a time in ns, times
         a million.
@@ -173,9 +175,9 @@ class Detector:
         self.points = self.points[-MAX_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
-        """Search the windows for the beginning of a slowdown.
+        """Search the windows for the beginning of a slowdown. Return the number of windows that were searched.
 
-        Return the number of windows that were searched. It is less than all of them if a slowdown began.
+        If a slowdown began, the windows after its discovery were not searched.
         """
         slow = np.flatnonzero(windows["level"] >= SLOWER)
         if len(slow):  # They are compared with the noise as it was estimated before them.
@@ -228,7 +230,7 @@ class Detector:
     def _check(self, span: Span, until_s: int) -> None:
         """Store in `span`, a slow time, how surely it is more than noise.
 
-        `until_s` is the end of its last window, in seconds of the session.
+        `until_s` is the session second at which the last window of `span` ends.
         """
         whole = len(span.first) - LATEST
         first = span.first[:whole] if whole >= LATEST else span.first  # A further rise may have begun since.
@@ -237,9 +239,9 @@ class Detector:
             span.sure_s = until_s
 
     def _restart(self, span: Span, windows: Windows) -> bool:
-        """Begin a new slow time if the latency surely rises within an uncertain slow time.
+        """Begin a new slow time if the latency surely rises within `span`. Return whether a new slow time began.
 
-        `span` is the uncertain slow time. `windows` has all windows up to now. Return whether a new slow time began.
+        `span` is the present slow time, which noise may explain. `windows` has all windows up to now.
         """
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
@@ -260,9 +262,9 @@ class Detector:
         return True
 
     def _is_more_than_a_blip(self, windows: Windows, before_level: float) -> bool:
-        """Whether the windows are still slow without the two slowest ones.
+        """Whether the windows are slow even if the two slowest ones, a possible interruption, are left out.
 
-        An interruption of less than two seconds can slow two windows of a second each, and is not a slowdown. If a
+        An interruption of less than two seconds is not a slowdown, but can slow two windows of a second each. If a
         window is longer than a second, no window is left out. `before_level` is the latency before the windows: the
         natural logarithm of (latency / baseline), times a million.
         """
@@ -276,16 +278,16 @@ class Detector:
 
     @staticmethod
     def _is_slow(level: float, count: int, before_level: float, sigma: float) -> bool:
-        """Whether the latency `level` is slow, and surely above the earlier latency `before_level`.
+        """Whether `level` is 8 % (SLOWER) or more above the baseline, and surely above the earlier `before_level`.
 
-        Both are the natural logarithm of (latency / baseline), times a million. `level` is the mean of `count` values.
-        `sigma` is the standard deviation of the natural logarithms.
+        Both are latencies: the natural logarithm of (latency / baseline), times a million. `level` is the mean or
+        median of `count` latencies. `sigma` is the standard deviation of one natural logarithm.
         """
         ratio = count * (level - before_level) ** 2 / (2 * (sigma * NEPER) ** 2)
         return level >= SLOWER and ratio >= REST_CERTAIN
 
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
-        """Whether the inferences are still slow without those that an interruption of two seconds could have slowed.
+        """Whether the inferences are slow even if the slowest two seconds, a possible interruption, are left out.
 
         `points` has the inferences since the beginning of the slowdown. An inference is slow if it is above `border`.
         `before_level` is the latency before the slowdown. Each latency is the natural logarithm of (latency /
@@ -306,10 +308,10 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a new slowdown can begin: INTERRUPTION_S after the end of the last one.
+        """Return the first second in which a new slowdown can begin: INTERRUPTION_S after the end of the last slowdown.
 
-        The result is 0 if no slowdown ended since the baseline. (Contention from the start of the measurement ends
-        before the baseline, so a slowdown may follow it at once.)
+        The result is 0 if no slowdown has ended since the baseline. (If other processes took the CPU from the start,
+        this ended before the baseline, so a slowdown may follow it at once.)
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0
@@ -317,7 +319,7 @@ class Detector:
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
         """Begin a slow time at about the window with index `first`. Return whether the slow time began.
 
-        It does not begin if the latencies of single seconds show no slowdown. `windows` has all windows up to now.
+        It does not begin if the latencies second by second show no slowdown. `windows` has all windows up to now.
         `floor` is for a slow time that rises out of another slowdown: the natural logarithm of (latency of the other
         slowdown / baseline), times a million. It is 0 if no other slowdown is in progress.
         """
@@ -360,12 +362,13 @@ class Detector:
         return True
 
     def _after_interruptions(self, points: Points, border: float, level: float, before_level: float) -> int:
-        """Return the second in which a slowdown begins, if slow inferences before its last interruption are left out.
+        """Return the second of the first slow inference after the last interruption, or the first second without one.
 
-        `points` has the inferences from the first slow one on; a slow one is above `border`. `level` is the latency in
-        the slowdown, and `before_level` the latency before it. Each is the natural logarithm of (latency / baseline),
-        times a million. An interruption is a time of INTERRUPTION_S without a slow inference, in which the inferences
-        fit `before_level` much better than `level`.
+        Slow inferences before an interruption do not belong to the slowdown. An interruption is a time of
+        INTERRUPTION_S without a slow inference, in which the inferences fit `before_level` much better than `level`.
+        `points` has the inferences from the first slow one on. An inference is slow if it is above `border`. `level` is
+        the latency in the slowdown, and `before_level` the latency before it. Each latency is the natural logarithm of
+        (latency / baseline), times a million.
         """
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         gain = np.cumsum((level - before_level) * (level + before_level - 2 * points["level"]) / (2 * scatter**2))
@@ -387,13 +390,12 @@ class Detector:
         return min(int(settled[-1]) + 1, start_s) if len(settled) else start_s
 
     def _late(self, points: Points, level: float, before_level: float) -> int:
-        """Return by how many seconds the slowdown may have begun after the first inference in `points`.
+        """Return by how many seconds after the first inference in `points` the slowdown may have begun.
 
         `points` has all inferences since the assumed beginning of the slowdown. `level` is the latency in the slowdown,
         and `before_level` the latency before it. Both are the natural logarithm of (latency / baseline), times a
-        million. Outliers have a limited weight in the likelihood ratio (Huber 1964, Annals of Mathematical Statistics
-        35). So an inference slower than the slowdown counts no more than an inference halfway between the two
-        latencies.
+        million. An inference far away from both latencies is an outlier, and counts for neither of them (Huber 1964,
+        Annals of Mathematical Statistics 35).
         """
         scatter = max(self.noise.sigma / OF_FIVE * NEPER, 1.0)
         slow, usual = (
@@ -408,9 +410,9 @@ class Detector:
         return int(min(SLOWER, max(level / 2, level - LEAVE_SCATTERS * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
-        """Search the windows for the end of the present slowdown.
+        """Search the windows for the end of the present slowdown. Return the number of windows that were searched.
 
-        Return the number of windows that were searched. It is less than all of them if the slowdown ended.
+        If the slowdown ended, the windows after the discovery of the end were not searched.
         """
         span, before = self.spans[-1], len(self.windows)
         known = np.concatenate([self.windows, windows])
@@ -443,10 +445,10 @@ class Detector:
         return len(windows)
 
     def _count_calm(self, span: Span, window: SlowWindow) -> None:
-        """Add a window to Page's cumulative sum, which grows while the slowdown `span` is interrupted.
+        """Add to Page's cumulative sum how far the latency of `window` is below `span.leave`.
 
-        The sum adds up how far each window is below `span.leave`, the latency below which the slowdown is interrupted
-        or over. The method also stores since which second the sum has been above 0.
+        Below `span.leave`, the slowdown `span` is interrupted or over, so the sum grows. Above it, the sum falls. A sum
+        that falls to 0 is reset. The method also stores since which second the sum has been above 0.
         """
         reach = max(span.leave, LEAST_REACH)
         below = min(max(span.leave - window.level, -reach), reach)
@@ -465,7 +467,7 @@ class Detector:
         return window.end_s - self.calm_from >= INTERRUPTION_S and self.calm_below >= MOSTLY * self.calm_count
 
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
-        """Whether single inferences show that the slowdown `span` is over. Used if inferences are seconds apart.
+        """Whether individual inferences show that the slowdown `span` is over. Used if inferences are seconds apart.
 
         It is over if the latencies fit the baseline much better than the slowdown, by the likelihood ratio. `window` is
         the latest window.

@@ -2,8 +2,9 @@
 
 Each token attends to all tokens before it, so its time grows with its position: t = a + b * position. (The work of
 attention is proportional to the position, and the rest of the work does not depend on it.) The median of each second is
-divided by the usual time at that second's mean position. The usual time of a range of positions is learned from its
-first seconds in which nothing was slow. For a range with too few seconds, a straight line through all ranges is used.
+divided by the usual time at that second's mean position. The usual time of a range of positions is learned from the
+first seconds that reach the range without being slow. For a range with too few such seconds, a straight line through
+all ranges is used.
 
 If several requests run at the same time, a batch has a token of each, and takes longer. So there is a separate line for
 each number of simultaneous requests.
@@ -59,10 +60,12 @@ class Curve:
     grown: list[tuple[int, float, float]] = field(default_factory=list)
 
     def usual(self, position: float, median_ns: float, speed: float) -> tuple[float, bool]:
-        """Return the usual time per token at `position` in ns, and whether the position is new. Learn from this second.
+        """Return `(usual_ns, is_new)`: the usual time per token at `position`, and whether it had to be estimated.
 
-        `median_ns` is the median time per token in this second. `speed` is how much slower than usual tokens were in
-        the last seconds; 1 if that is unknown. If no usual time is known yet, the result is `median_ns / speed`.
+        `is_new` is True if no usual time was learned in this range of positions. If no usual time is known at all,
+        `usual_ns` is `median_ns / speed`. `median_ns` is the median time per token in the present second. `speed` is by
+        which factor tokens took longer than usual in the last seconds, or 1 if unknown. The usual times are updated
+        with the present second.
         """
         place = min(int(position) // RANGE, MAX_RANGES)
         if place < self.last_range:
@@ -91,10 +94,11 @@ class Curve:
         return self.line[0] + self.line[1] * position
 
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
-        """Whether an earlier request took as long per token in the same range of positions.
+        """Whether an earlier request took the same time per token in this range of positions.
 
-        If so, the time at this position is usual, although it is above the line. `place` is the index of the range.
-        `median_ns` is the median time per token now. The result is False for a range whose usual time has been learned.
+        Then the time is usual there, although it is above the line. `place` is the index of the range. `median_ns` is
+        the median time per token now, which is stored if no earlier time is. False for a range whose usual time is
+        known.
         """
         if place in self.learned:
             return False
@@ -145,7 +149,7 @@ class Curve:
 class EqualPosition:
     """Converts the times per token of each second to what they would be at the first position of the context.
 
-    Seconds in which another number of requests ran at the same time are compared with each other only.
+    A second is compared only with seconds in which the same number of requests ran at the same time.
     """
 
     usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
@@ -156,7 +160,7 @@ class EqualPosition:
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, seconds: Seconds) -> Seconds:
-        """Return these seconds with their times per token in place of latencies, converted to the first position.
+        """Return these seconds with times per token as their latencies, converted to the first position of the context.
 
         The result has no histograms.
         """
@@ -200,7 +204,10 @@ class EqualPosition:
         return self.usual_ns / usual_ns
 
     def _speed(self, second: int) -> float:
-        """Return by which factor tokens took longer than usual in the seconds before `second`, or 1 if unknown."""
+        """Return by which factor tokens took longer than usual in the seconds before `second`.
+
+        The result is 1 if this is unknown, or if they took hardly longer.
+        """
         if len(self.curves) < 2:
             return 1.0
         ratios = [ratio for at, ratio in self.latest if at >= second - SPEED_S]

@@ -104,19 +104,19 @@ class SizedTimes:
 
 
 class SizedStreams:
-    """The recorded calls of all streams with the sizes of their inputs.
+    """The recorded calls of the streams that have not begun, with the sizes of their inputs. A stream is one model.
 
-    The readings of a call may come in an earlier batch than its inference: the first inferences of a stream are held
-    back until it is known which of them are its warm-up. So the calls of a stream are stored before the stream begins.
+    The first inferences of a stream are held back until it is known which of them are its warm-up. Then the stream
+    begins. The sensor readings of these calls are not held back, so they are stored here.
     """
 
     def __init__(self) -> None:
         self._early: dict[int, SizedTimes] = {}  # by number of stream; only streams that have not begun
 
     def register(self, manifest: Manifest, begun: Collection[int]) -> None:
-        """Choose the sensors of the streams in `manifest` that have not begun.
+        """Choose the sensors that record the sizes and latencies of calls, for each stream that has not begun.
 
-        `begun` has the numbers of the streams that have begun.
+        `manifest` has the streams and the sensors. `begun` has the numbers of the streams that have begun.
         """
         streams = manifest.watched.streams if manifest.watched else ()
         for number in range(min(len(streams), MOST_JUDGED)):
@@ -128,7 +128,10 @@ class SizedStreams:
             calls.fold(readings)
 
     def begin(self, number: int) -> SizedTimes:
-        """Return the calls of the stream `number` so far. The caller then adds later calls to the result itself."""
+        """Remove the stream `number` from this object, and return its calls so far.
+
+        From then on, the caller adds later calls to the result itself.
+        """
         return self._early.pop(number, None) or SizedTimes()
 
     def forget(self, until_s: int) -> None:
@@ -189,7 +192,7 @@ class EqualSize:
         _set_median(row, self._middle(self.first)[1] + self.shift)
 
     def know(self) -> None:
-        """Recompute `known`, the usual time of each size, from `learned`."""
+        """Compute `known` (the usual latency of each input size) anew from `learned` (the first calls of each size)."""
         known = sorted(self._middle(step) for step, own in self.learned.items() if len(own) >= OWN)
         self.known = (np.array([size for size, _ in known]), np.array([time for _, time in known])) if known else None
 
@@ -268,8 +271,8 @@ def recent_p50_ns(rows: Rows, until_ns: int) -> float | None:
 def export(equal: EqualSize) -> list[list[float]]:
     """Return what was learned about sizes, to be sent to a remote viewer.
 
-    The result has a list for each size: the logarithms of size and time of its calls, in turn (size, time, size, time
-    ...). The size that came first is the first one.
+    The result has a list for each input size: `[size, latency, size, latency ...]`, with the logarithms of the size and
+    the latency of each of its calls. The size that came first is the first one.
     """
     steps = sorted(equal.learned.items(), key=lambda pair: pair[0] != equal.first)
     return [[number for pair in own for number in pair] for _, own in steps]
@@ -278,8 +281,8 @@ def export(equal: EqualSize) -> list[list[float]]:
 def imported(steps: list[list[float]], shift: float) -> EqualSize:
     """Return an object with what was learned about sizes. `steps` is the result of `export`.
 
-    `shift` is the last known slowness: the logarithm of the latency divided by the usual latency. Raises ValueError if
-    the values are impossible.
+    `shift` is the slowness at the export: the logarithm of (latency / usual latency). Raises ValueError if the values
+    are impossible.
     """
     equal = EqualSize(shift=shift)
     for numbers in steps:

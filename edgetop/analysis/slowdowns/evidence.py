@@ -117,9 +117,10 @@ class Evidence:
         return other
 
     def collect(self, windows: Sequence[SlowWindow], signals: Signals) -> None:
-        """Count the seconds of these slow windows. `signals` gives the values of the sensors.
+        """Count in how many of these slow seconds each signal was beyond its usual range.
 
-        `windows` must follow the seconds that were counted before.
+        `windows` are slow windows (of about a second), and must follow the windows that were counted before. `signals`
+        gives the values of the sensors.
         """
         if not windows or not self.channels:
             return
@@ -189,7 +190,7 @@ class Evidence:
     def possible(self) -> tuple[Cause, ...]:
         """Return the causes that are possible in this session.
 
-        The causes `mix` and `inputs` are possible only under `edgetop watch`.
+        The causes `mix` (of models) and `inputs` (larger ones) are possible only under `edgetop watch`.
         """
         own = {
             channel.cause
@@ -214,8 +215,8 @@ class Evidence:
     def begins_s(self, cause: Cause, rose_s: int) -> int:
         """Return the session second in which the slowdown begins, given its cause.
 
-        It is `rose_s`, the second in which the latency rose, or later. It is later if all signals of the cause were
-        still in their usual range at that time.
+        Usually this is `rose_s`, the second in which the latency rose. If all signals of the cause were still in their
+        usual range then, it is the second after the first of them was last read in its usual range.
         """
         if self.floor or self.start_s != rose_s:  # a stage on top of another begins where that one ends
             return rose_s
@@ -229,9 +230,9 @@ class Evidence:
         return max(rose_s, min(clear_s, default=NEVER) + 1)
 
     def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
-        """Return a dict that says for each cause which seconds it explains, as an array with an element per second.
+        """Return which seconds each cause explains: a dict by cause, with arrays of one element per second.
 
-        `beyond` says for each signal and second whether the signal is beyond its usual range.
+        `beyond` has the shape (signals, seconds). It is True if the signal is beyond its usual range in that second.
         """
         nothing = np.zeros(beyond.shape[1], np.bool_)
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
@@ -281,10 +282,11 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusua
 
 
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:
-    """Return the median of earlier values of a signal, and the threshold beyond which it is out of its usual range.
+    """Return `(median, threshold)` of a signal, from its earlier values in `before`. NaN means unknown.
 
-    `before` has the earlier values; NaN means unknown. For a signal whose fall is evidence, values below the threshold
-    are beyond it. For this kind of signal, the threshold is NaN if no earlier value is known.
+    The signal is out of its usual range beyond the threshold: below it for a signal whose fall is evidence, above it
+    for any other signal. Without known values, the threshold is NaN for a signal whose fall is evidence, unless the
+    signal has a fixed threshold.
     """
     known = np.sort(before[~np.isnan(before)])
     median = _quantile(known, 0.5)

@@ -1,17 +1,17 @@
 """Finds whether a board is limited from the start, and whether other processes take CPU time that the engine needs.
 
 A rise of the latency can be found only if there is a level before it. There is none for a limit that exists from the
-start, so such a limit is found here. Contention (other processes take CPU time that the engine needs) is found here
-at any time.
+start, so such a limit is found here. Contention (other processes take CPU time that the engine needs) is found here at
+any time.
 
 A board is limited from the start if the flag of a limit is set for most of the first seconds. It is also limited if no
 CPU clock comes near the frequency that its governor allows, although the engine keeps one CPU busy. Then there is no
 burst (a first steady 30 s) with which later latencies could be compared.
 
-The engine's own threads do not count as other processes. So at most as much of the engine's waiting time counts as
-other processes used, and at most as much as the engine left free. An engine with more threads than CPUs does not
-contend with itself. A watched program does more than inferences, so only the waiting time within its calls counts. The
-engine's own CPU quota is no contention either: the time for which it stopped the threads is subtracted.
+The engine's own threads do not count as other processes. So the engine's waiting time counts only up to the CPU time
+that other processes used, and only up to the CPU time that the engine left free. An engine with more threads than CPUs
+does not contend with itself. A watched program does more than inferences, so only the waiting time within its calls
+counts. The engine's own CPU quota is no contention either: the time for which it stopped the threads is subtracted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -377,7 +377,8 @@ def taken_now(signals: Signals, until_s: int, name: str, name_pct: float) -> Clu
 class Contention:
     """Counts the seconds in which other processes took CPU time that the engine needed.
 
-    The sums cover only contention that began with the measurement, up to the end of this contention.
+    `sums`, `counts`, `seconds` and `contended_s` cover the first seconds of the measurement. If contention began with
+    the measurement, they cover the whole time until it ended.
     """
 
     recent: int = 0  # The last seconds, one bit each.
@@ -397,7 +398,7 @@ class Contention:
 
     @property
     def is_open(self) -> bool:
-        """Whether other processes have slowed the engine since the measurement began, and still do."""
+        """Whether other processes slowed the engine when the measurement began, and have not stopped since."""
         return self.from_start and self.over_s is None
 
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:

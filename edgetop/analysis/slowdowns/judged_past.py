@@ -1,8 +1,8 @@
 """Exports the slowdowns found so far to a remote viewer, and imports them there.
 
-The viewer's data of the past is too coarse to find slowdowns in. The state is exported at a quiet moment, when no
-change of the latency is undecided (it may still turn out to be a slowdown or noise), so little has to be transferred. A
-viewer that continues from the state finds the same slowdowns as the board itself.
+The viewer's data of the past is too coarse to find slowdowns in. The state is exported when no change of the latency is
+undecided, so little has to be transferred. A change is undecided while it may be a slowdown or noise. A viewer that
+continues from the state finds the same slowdowns as the board itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -66,7 +66,10 @@ class _State:
 
 
 def is_quiet(judgement: Judgement) -> bool:
-    """Whether the state can be exported now, because no change of the latency is undecided."""
+    """Whether `judgement`, the state of the search for slowdowns, can be exported now.
+
+    True if no change of the latency is undecided: none may still turn out to be a slowdown or noise.
+    """
     detector, stages = judgement.detector, judgement.stages
     if not judgement.is_opened or len(judgement.waiting):
         return False

@@ -111,7 +111,7 @@ class Judgement:
         self._detect(until_s - free_s, signals)
 
     def _detect(self, until_s: int, signals: Signals) -> None:
-        """Search the stored seconds before `until_s` for slowdowns."""
+        """Search the seconds in `waiting` before the session second `until_s` for slowdowns."""
         due = int(np.searchsorted(self.waiting["t_ns"], until_s * NS))
         rows, self.waiting = self.waiting[:due], self.waiting[due:]
         if not self.is_anew:
@@ -128,7 +128,10 @@ class Judgement:
         self._explain(signals)
 
     def _build_burst(self, row: Rows, signals: Signals) -> None:
-        """Add a second to those from which the burst is found."""
+        """Add the second `row` to those from which the burst (the first steady 30 s) is found.
+
+        Once the burst is found, its input size and the time for which the process was stopped in it are stored.
+        """
         self.detector.fold(*self.cutter.add(row))
         self.burst_rows = np.concatenate([self.burst_rows, row])[-MAX_ROWS:]
         self.burst_lost = [*self.burst_lost, (int(row["t_ns"][0]) // NS, float(lost_ms(row, signals)[0]))][-MAX_ROWS:]
@@ -139,7 +142,10 @@ class Judgement:
             self.usual_lost_ms, self.burst_lost = float(np.median(lost)) if lost else 0.0, []
 
     def _felt(self, rows: Rows, signals: Signals) -> Rows:
-        """Return `rows`, with the mean latency as median where the process was stopped for longer than usual."""
+        """Return `rows` with a higher median latency where the process was stopped for longer than usual.
+
+        The median is raised to the mean latency at most.
+        """
         felt_ns = felt_p50_ns(rows, signals, self.usual_lost_ms)
         places = np.flatnonzero(felt_ns > rows["p50_ns"])
         if not len(places):
@@ -152,7 +158,7 @@ class Judgement:
 
     @property
     def stop_ratio(self) -> float:
-        """Return by which ratio stops of the process made its inferences slower on average in the last 10 s."""
+        """Return the factor by which stops of the process made its inferences slower in the last 10 s; 1.0 for none."""
         extra = sum(ratio - 1 for second, ratio in self.stopped if second >= self.until_s - RECENT_S)
         return 1 + extra / RECENT_S
 
@@ -306,10 +312,11 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 
 
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return an observation that names another stream: the one whose time between the calls of this stream rose most.
+    """Return an observation on the other stream that took more time than before between the calls of this stream.
 
-    The result is None if no other stream took more time than before. `signals` has the calls of all streams. `start_s`
-    and `end_s` are the times of the slowdown in session seconds.
+    Of several other streams, the one whose time rose most is named. The result is None if this stream has no calls in
+    the slowdown. `signals` has the calls of all streams. `start_s` and `end_s` are the times of the slowdown in session
+    seconds.
     """
     before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
     found = signals.mix.risen(signals.number, before_s, during_s)

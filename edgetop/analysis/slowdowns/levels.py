@@ -1,4 +1,4 @@
-"""Cuts a session into windows, with their median latency, and measures how much it scatters while nothing happens.
+"""Cuts a session into windows with their median latency, and measures its scatter while nothing happens.
 
 A window is a second, or several seconds with at least five inferences together. Windows are made from the rows of
 seconds alone, which the recording of a whole day has too. For a second with up to four inferences, the latency of each
@@ -69,8 +69,8 @@ OF_FIVE = 0.536  # Standard deviation of the median of five values, in standard 
 class WindowCutter:
     """Cuts seconds into windows with at least five inferences each.
 
-    A second with fewer inferences is joined with the next ones. The joined seconds are dropped if a second with five or
-    more inferences follows before they have five together.
+    A second with fewer inferences is joined with the next ones. If a second with five or more inferences follows before
+    the joined seconds have five together, the joined seconds are dropped.
     """
 
     pending: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, SECOND))
@@ -138,7 +138,7 @@ def _cut(rows: npt.NDArray[np.void], window: Ints) -> tuple[Windows, Points]:
 def known_latencies(rows: npt.NDArray[np.void]) -> tuple[Ints, Ints]:
     """Return two arrays with an element for each inference: the index of its row, and its latency in ns.
 
-    A row with five inferences or more counts as a single inference with the row's median.
+    A row with five inferences or more has only one element, its median.
     """
     count, low, high = rows["count"], rows["min_ns"], rows["max_ns"]
     third = rows["sum_ns"] - low - high - rows["p50_ns"]
@@ -199,7 +199,7 @@ class Noise:
     def begin(self, windows: Windows, points: Points) -> None:
         """Estimate the scatter of the latency from the first steady 30 s.
 
-        `windows` has the median latencies of this time, and `points` its single latencies.
+        `windows` has the median latencies of this time, and `points` its individual latencies.
         """
         self.levels = windows["level"]
         if len(windows) < ENOUGH:
@@ -214,8 +214,8 @@ class Noise:
     def rise_ratio(self, before: Ints, rise: Ints) -> float:
         """Return how surely the latency rose: the log-likelihood ratio of a step against correlated noise.
 
-        `rise` has the latencies after the step. `before` has the latencies just before the step, as far as `add` did
-        not get them yet. Each is the natural logarithm of a latency, times a million.
+        `rise` has the latencies after the step. `before` has the latencies just before the step that `add` has not been
+        given yet. Each is the natural logarithm of a latency, times a million.
         """
         calm = np.concatenate([self.levels, before])[-CALM:]
         return min(_rise_ratio(calm, rise, size) for size in SIZES)

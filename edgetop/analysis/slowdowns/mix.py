@@ -29,7 +29,7 @@ class Between:
 
 
 class Mix:
-    """Counts the calls of each stream, and the time in them, in each of the recent seconds."""
+    """Counts the calls of each stream (one model of a program), and the time in them, in each of the recent seconds."""
 
     def __init__(self) -> None:
         self._row: dict[int, int] = {}  # By stream number.
@@ -68,11 +68,12 @@ class Mix:
         self._sums[1, self._row[number], place] = rows["sum_ns"][is_held]
 
     def shares(self, number: int, begin_s: int, end_s: int) -> Floats:
-        """Return the share (0..1) of other streams in the calls around those of the stream `number`, for each second.
+        """Return, for each second, the share (0..1) of other streams (models of the program) in the latest calls.
 
-        The result is the smaller of two shares: that of the number of calls, and that of the time in calls. (A short
-        call leaves most of the caches as they are.) Both are taken over the time of the stream's last eight calls. The
-        result is NaN if the stream had fewer calls in the last minute. The seconds go from `begin_s` to `end_s`.
+        The latest calls are those since the eighth last call of the stream `number`. Their share is computed once from
+        the number of calls, and once from the time in calls. The smaller share is returned, because a short call leaves
+        most of the caches as they are. The result is NaN if the stream had fewer than eight calls in the last minute.
+        The seconds go from `begin_s` to `end_s`.
         """
         if number not in self._row:
             return np.full(end_s - begin_s, np.nan)
@@ -90,17 +91,18 @@ class Mix:
     def _between(self, begin_s: int, end_s: int) -> Floats:
         """Return the number of calls of each stream in each second, and the time in these calls in ns.
 
-        The array has the shape (2, streams, seconds). Number and time are 0 in seconds that are not stored.
+        The array has the shape (2, streams, seconds). The seconds go from `begin_s` to `end_s`. A second that is not
+        stored has zeros.
         """
         second = np.arange(begin_s, end_s)
         is_held = (second > self._newest_s - SECONDS) & (second <= self._newest_s) & (second >= 0)
         return np.where(is_held, self._sums[:, :, second % SECONDS], 0.0)
 
     def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
-        """Return the other stream that took more time than before between the calls of the stream `number`.
+        """Return the other stream whose time between the calls of the stream `number` rose most.
 
-        Of several such streams, the result is the one whose time rose most. `before_s` and `during_s` are the (begin,
-        end) seconds of the two times to compare. The result is None if the stream `number` has no calls in `during_s`.
+        The time is taken per call of the stream `number`. `before_s` and `during_s` are the (begin, end) seconds of the
+        two times to compare. The result is None if the stream `number` has no calls in `during_s`.
         """
         if number not in self._row:
             return None

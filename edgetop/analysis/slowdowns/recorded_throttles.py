@@ -29,9 +29,9 @@ class RecordedThrottle:
     end: Event | None = None
 
     def is_of(self, cause: Cause) -> bool:
-        """Whether this may be the same throttling as a throttling with the cause `cause` that was found in readings.
+        """Whether this may be the throttling that was found in sensor readings with the cause `cause`.
 
-        An unknown cause matches any cause.
+        True if both causes are equal, or if one of them is unknown.
         """
         return self.cause == cause or "unknown" in (self.cause, cause)
 

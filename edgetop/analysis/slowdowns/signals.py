@@ -162,7 +162,7 @@ def _smooth(values: Floats) -> Floats:
 
 
 def stalled_ms(throttled: Floats, quota: Floats) -> Floats:
-    """Return for at most how many ms of each second the engine's own CPU quota stopped it.
+    """Return the longest time in ms of each second for which the engine's own CPU quota may have stopped the engine.
 
     `throttled` has the measured times in ms/s, or NaN. `quota` has the percentage of periods in which the quota stopped
     the engine. Where the time is NaN, the result is infinite if the percentage is above 0, and 0 otherwise. All arrays
@@ -199,7 +199,10 @@ def channels(infos: Sequence[SensorInfo], trips_c: Mapping[int, float]) -> tuple
 
 
 def is_flag(info: SensorInfo) -> bool:
-    """Whether the sensor is a flag that reports a limit in force now. False for a flag since the last boot."""
+    """Whether the sensor is a flag that says that a limit is in force now.
+
+    False for a flag that says that a limit was in force at some time since the last boot.
+    """
     return info.kind == "throttle" and not info.label.endswith(STICKY)
 
 
@@ -214,7 +217,7 @@ _FLAG_CAUSES: tuple[tuple[str, Cause], ...] = (
 def cause_of_flag(info: SensorInfo) -> Cause | None:
     """Return the cause that the flag reports, such as `thermal`, or None if it does not say why the board is limited.
 
-    The result is also None for a flag since the last boot, and for other sensors.
+    The result is None too for a sensor for which `is_flag` is False.
     """
     return next((cause for word, cause in _FLAG_CAUSES if word in info.label), None) if is_flag(info) else None
 
@@ -297,8 +300,8 @@ def _quota_rows(row: Mapping[str, int]) -> tuple[int | None, int | None]:
 def hides_caps(infos: Sequence[SensorInfo]) -> bool:
     """Whether the firmware may lower the CPU clock without a sensor that shows it.
 
-    This is so if Linux does not report the lower limit and no sensor reads the actual clock, as on a Raspberry Pi:
-    raspberrypi/documentation, frequency-management.adoc.
+    True if Linux does not report the lowered limit and no sensor reads the actual clock. A Raspberry Pi is such a board
+    (raspberrypi/documentation, frequency-management.adoc).
     """
     ids = {info.id for info in infos}
     return "throttle/freq-capped" in ids and "freq/arm" not in ids
@@ -307,7 +310,8 @@ def hides_caps(infos: Sequence[SensorInfo]) -> bool:
 def _clocks(infos: Sequence[SensorInfo]) -> Iterator[Channel]:
     """Yield a signal for the clock of each kind of CPU, for each other clock, and for the cap of each of these clocks.
 
-    The clock of a kind is that of its fastest CPU, because the others may be idle.
+    The clock of a kind of CPU is the highest clock of its CPUs, because some CPUs may be idle. Its cap is the lowest
+    cap of its CPUs.
     """
     has_firmware_clock = any(info.id == "freq/arm" for info in infos)
     is_blind = hides_caps(infos)

@@ -1,7 +1,7 @@
 """The tail: the slowest inferences, each with its probable cause.
 
-The slowest inference of each second is examined. It is known from the row of the second, so that single inferences are
-not needed. What the engine counted around an inference (its wait for a CPU, its page faults) proves a cause. Sensor
+The slowest inference of each second is examined. The row of that second has it, so the analysis does not need each
+inference. What the engine counted around an inference (its wait for a CPU, its page faults) proves a cause. Sensor
 readings of the same second may be a coincidence, and count only if nothing is proven.
 """
 
@@ -161,7 +161,7 @@ class Tail:
     def remember(self, later: "Tail", until_s: int) -> None:
         """Copy the results of the seconds before `until_s` from `later`, a later copy of this object.
 
-        This saves examining them again.
+        So these seconds need not be examined again.
         """
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
@@ -170,8 +170,8 @@ class Tail:
     def view(self, p50_ns: float, slowdowns: Sequence[Slowdown], signals: Signals) -> TailView:
         """Return the slowest inferences with their causes, and how often each cause occurs.
 
-        `p50_ns` is the median latency of the session in ns. Inferences less than 10 % slower are left out. A slowdown
-        in `slowdowns` explains the inferences in its time that have no better explanation.
+        `p50_ns` is the median latency of the session in ns. Inferences less than 10 % slower than this are left out. A
+        slowdown in `slowdowns` explains the inferences in its time that have no better explanation.
         """
         least_ns, longer = STANDS_OUT * p50_ns, signals.events.longer
         recent = []
@@ -284,11 +284,11 @@ def _is_of_quota(
 ) -> bool:
     """Whether the inference was slow because its CPU quota stopped the engine.
 
-    `counted` is what the engine counted around the inference; None if nothing. `proven` is the cause that `counted`
-    proves, or "". `lost_ns` is by how many ns the inference was slower than usual. `signals` gives the values of the
-    sensors. `seconds` are the first second of the inference and the second after its last one. A proven wait for a CPU
-    is due to the quota if the quota stopped the engine for most of the wait. If nothing was counted, the quota must
-    have stopped the engine for at least `lost_ns`.
+    True if the inference waited for a CPU, as `proven` says, and the quota stopped the engine for most of the wait. If
+    nothing was counted, True if the quota stopped the engine for at least `lost_ns`. `counted` is what the engine
+    counted around the inference; None if nothing. `proven` is the cause that `counted` proves, or "". `lost_ns` is by
+    how many ns the inference was slower than usual. `signals` gives the values of the sensors. `seconds` are the first
+    second of the inference and the second after its last one.
     """
     rows = {info.id: row for row, info in enumerate(signals.infos) if info.id in (THROTTLED, QUOTA)}
     if not rows or proven not in ("", "contention", "fewer-cpus", "stopped"):
@@ -351,8 +351,8 @@ def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals
 def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> bool:
     """Whether moves of threads to another CPU explain why the inference took `lost_ns` longer than usual.
 
-    Such moves must be rare in this session. `counted` is what the engine counted around the inference. `second` is its
-    second in the session.
+    False if such moves are frequent in this session. `counted` is what the engine counted around the inference.
+    `second` is its second in the session.
     """
     if not counted.migrations or lost_ns > MIGRATION_NS * counted.migrations:
         return False
@@ -391,7 +391,8 @@ _AS_TAIL = {
 def _coincided(second: int, signals: Signals, *, is_counted: bool) -> str:
     """Return the cause whose signal left its usual range in session second `second` or the next, or "unexplained".
 
-    `is_counted` says that the engine itself counted waits for a CPU. Then signals of contention are ignored.
+    `is_counted` says that the engine itself counted waits for a CPU. Then signals of contention are ignored. Of several
+    causes, the first in CAUSES is returned.
     """
     begin_s = max(0, second - BEFORE_S)
     held, was_read = signals.of_channels(begin_s, second + 2)
@@ -436,7 +437,7 @@ def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> 
 
 
 def _of_input(found: SlowInference, inputs: SlowInputs) -> SlowInference:
-    """Return the slow inference `found` with its input array as its cause, if that array is slow itself.
+    """Return the slow inference `found` with its input array as its cause, if that array is usually slow.
 
     If another cause is known, `found` is returned unchanged.
     """

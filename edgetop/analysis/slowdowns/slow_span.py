@@ -60,10 +60,7 @@ class Span:
 
     @property
     def is_certain(self) -> bool:
-        """Whether noise cannot explain the slowdown.
-
-        A slowdown that noise may explain is only reported if its cause is known.
-        """
+        """Whether the slowdown is surely more than noise. If it is not, it is reported only if its cause is known."""
         return self.ratio >= CERTAIN
 
     def observe(self, window: SlowWindow) -> None:
@@ -88,17 +85,17 @@ def clipped(windows: Windows) -> npt.NDArray[np.int64]:
 
 
 def first_above(points: Points, border: float, reach: float) -> int:
-    """Return the second in which the latency rises above `border`.
+    """Return the second that best divides the points into earlier ones below `border` and later ones above it.
 
-    This second best divides earlier points below the border from later points above the border. An outlier counts as at
-    most `reach` away from the border. Latencies, `border` and `reach` are natural logarithms, times a million.
+    An outlier counts as at most `reach` away from the border. Latencies, `border` and `reach` are natural logarithms,
+    times a million.
     """
     gain = np.clip(points["level"] - border, -reach, reach)[::-1]
     return int(points["second"][len(points) - 1 - int(np.argmax(np.cumsum(gain)))])
 
 
 def relative(rows: npt.NDArray[np.void], baseline: Baseline) -> npt.NDArray[np.void]:
-    """Return a copy of windows or points, with the baseline subtracted from each latency (both as logarithms)."""
+    """Return a copy of windows or points in which each latency is the logarithm of (latency / baseline)."""
     found: npt.NDArray[np.void] = rows.copy()
     found["level"] -= baseline.level
     return found

@@ -32,7 +32,7 @@ STEP_S = 256  # Long batches are settled in steps, because readings are stored f
 
 
 class Slowdowns(TracksReader):
-    """Finds the slowdowns of one stream.
+    """Finds the slowdowns of one stream (one model of a program).
 
     The results of the last seconds are computed anew for each view, because readings of these seconds may still come.
     """
@@ -51,24 +51,24 @@ class Slowdowns(TracksReader):
         self._newest_tail: Tail | None = None  # The tail with the rows that are not settled yet.
 
     def count_calls_by(self, mix: Mix) -> None:
-        """Use `mix` for the number of calls of each stream of the session.
+        """Read the number of calls of each stream of the session from `mix`.
 
-        The caller must add each part of a batch to `mix` before calling `fold_part` with it.
+        Before each call of `fold_part`, the caller must add the same part of the batch to `mix`.
         """
         self.signals.mix = mix
 
     def judge_tokens_by(self, positions: EqualPosition) -> None:
-        """Use `positions` to know which positions of a language model's context are new.
+        """Ask `positions` which positions of a language model's context are new.
 
-        The caller must convert each second with `positions` before this object gets it.
+        Before this object gets a second, the caller must convert the second with `positions`.
         """
         self.signals.positions = positions
 
     def join(self, first: "Slowdowns", number: int) -> None:
-        """Make this the object for the stream `number` of a session.
+        """Make this the object for the stream `number` of a session that has several streams.
 
-        `first` is the object for stream 0. Both must get the same batches, `first` always before this one, because the
-        signals of `first` are used here too.
+        `first` is the object for stream 0, whose signals are used here too. Both must get the same batches, and `first`
+        must get each batch before this object does.
         """
         self.signals, self._has_own_events = first.signals.of_stream(number), False
         self.settled_s = self._judgement.until_s = first.settled_s
@@ -101,7 +101,7 @@ class Slowdowns(TracksReader):
     def _settle_over_pauses(self, until_s: int) -> None:
         """Make the results up to the second `until_s` final.
 
-        A pause of more than a week has no rows. Only the first ten minutes of such a pause are examined.
+        Of a pause of more than a week, only the first ten minutes are examined.
         """
         second = np.append(self.settled_s - 1, self._rows["t_ns"] // NS)
         for place in np.flatnonzero(np.diff(second) > MOST_EMPTY_S).tolist():
@@ -205,7 +205,10 @@ def judged(batches: Iterable[Batch], from_s: int) -> Document:
 
 
 def judged_stream(judged: Mapping[str, object] | None, number: int) -> Mapping[str, object] | None:
-    """Return the result of `judged` for the stream `number`, or None if there is none."""
+    """Return the part for the stream `number` of `judged`, a document that the function `judged` returned.
+
+    The result is None if there is no such part. For stream 0, it is the whole document.
+    """
     if judged is None or not number:
         return judged
     streams = judged.get("streams")

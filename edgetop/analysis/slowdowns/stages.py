@@ -103,7 +103,7 @@ class Stage:
         return self.best()[0]
 
     def name(self, signals: Signals) -> None:
-        """Find the cause and store it in the attribute `named`. Do this only after certain numbers of slow seconds.
+        """Find the cause and store it in the attribute `named`, but only at certain numbers of slow seconds.
 
         The numbers are fixed, so that the result is the same however the seconds were divided into batches.
         """
@@ -214,7 +214,7 @@ class Stages:
         return (*over, replace(last, end_s=span.end_s))
 
     def _step(self, window: SlowWindow, signals: Signals) -> Stage | None:
-        """Add one slow second or window. Return the part of the slowdown that ends with it, or None."""
+        """Add one window (about a second) of the slowdown. Return the part of the slowdown that ended, or None."""
         self.change = self.change or self._begun(window)
         change = self.change
         if change is None:
@@ -306,7 +306,7 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Return two successive parts of a slowdown, or a single part that joins both.
+    """Return two successive parts of a slowdown, or one part that joins both.
 
     The parts are joined if the later part is slower and has no known cause. `before` is the earlier part, or None if
     there is none. `stage` is the later part.

@@ -1,9 +1,9 @@
 """Finds how much the inferences of a second lost while their process was stopped, by its CPU quota or by other load.
 
 A CPU quota stops a process for tens of milliseconds in each period, and a scheduler gives its CPU to other programs for
-a few milliseconds at a time. If an inference is shorter than that, the stops hit few inferences, and hard: the median
-latency of the second stays, while its mean rises and fewer inferences are done. In such a second, the mean tells how
-slow the model is.
+a few milliseconds at a time. If an inference is shorter than that, the stops make a few inferences much slower: the
+median latency of the second stays, while its mean rises and fewer inferences are done. In such a second, the mean tells
+how slow the model is.
 """
 
 import math
@@ -23,11 +23,11 @@ _LEAST = math.exp(SLOWER / NEPER)  # a smaller difference between mean and media
 
 
 def felt_p50_ns(rows: npt.NDArray[np.void], signals: Signals, usual_ms: float) -> npt.NDArray[np.int64]:
-    """Return the latency of each second of `rows` in ns, with which it is compared with the burst.
+    """Return the latency in ns of each second of `rows` that is to be compared with the latency of the burst.
 
-    It is the median latency or, in seconds in which the process was stopped for longer than in the burst, the mean
-    latency, as far as these stops explain that the mean is above the median. `signals` gives the times of the stops,
-    and `usual_ms` is for how many ms of a second the process was stopped in the burst.
+    The burst is the first steady 30 s. The returned latency is the median of the second. It is higher, up to the mean,
+    if the process was stopped for longer than in the burst and if these stops explain a higher mean. `signals` gives
+    the times of the stops. `usual_ms` is for how many ms of a second the process was stopped in the burst.
     """
     p50_ns = rows["p50_ns"]
     mean_ns = rows["sum_ns"] / np.maximum(rows["count"], 1)
@@ -42,9 +42,9 @@ def felt_p50_ns(rows: npt.NDArray[np.void], signals: Signals, usual_ms: float) -
 
 
 def lost_ms(rows: npt.NDArray[np.void], signals: Signals) -> Floats:
-    """Return for how many ms of each second of `rows` the process was stopped by its CPU quota or by others.
+    """Return for how many ms of each second of `rows` the process was stopped by its CPU quota or by other processes.
 
-    The result is 0 for less than 30 ms, and 1000 if the process was stopped for an unknown time.
+    Stops by the quota of less than 30 ms a second count as 0. A stop of unknown length counts as 1000 ms.
     """
     second = rows["t_ns"] // NS
     begin_s, end_s = int(second[0]), int(second[-1]) + 1

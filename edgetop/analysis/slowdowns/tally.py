@@ -30,5 +30,5 @@ class Tally:
 
     @property
     def mean_above_median(self) -> bool:
-        """Whether the mean value during the slowdown is above the usual one. False if one of the two is unknown."""
+        """Whether the signal's mean during the slowdown is above its median before it. False if either is unknown."""
         return bool(self.known) and self.mean > self.median

@@ -61,7 +61,7 @@ _LEAST_COUNTS = {
 
 
 def least_in_force(info: SensorInfo) -> float | None:
-    """Return the least value at which the sensor says that the board is slowed, or None if it never says so."""
+    """Return the lowest value of the sensor that means that the board is slowed, or None if no value means that."""
     if is_flag(info) or (info.kind == "cooling" and info.throttles):
         return SET
     return _LEAST_COUNTS.get(info.id)
@@ -138,7 +138,7 @@ def _clocks(infos: Sequence[SensorInfo]) -> tuple[tuple[int, ...], str]:
 
 @dataclass(slots=True)
 class Latency:
-    """A mean latency: the mean of the logarithms of the median latencies of some seconds."""
+    """The mean latency of some seconds: the mean of the natural logarithms of their median latencies."""
 
     level_sum: int = 0  # of their logarithms, in millionths
     count: int = 0
@@ -268,7 +268,10 @@ class Spans:
             self.last[int(place[at])], self.last_ns[int(place[at])] = float(value[at]), int(t_ns[at])
 
     def _silences(self, until_ns: int, board: Board) -> Iterator[Mark]:
-        """Yield the end of each signal in force whose sensor has not been read for 12 s."""
+        """Yield a change for each signal in force whose sensor has not been read for 12 s.
+
+        The change says that the signal ended with its last reading.
+        """
         for place, (value, t_ns) in enumerate(zip(self.last, self.last_ns, strict=True)):
             if value > 0 and until_ns - t_ns > HOLD_NS:
                 self.last[place] = math.nan
@@ -372,7 +375,7 @@ class Spans:
     def cover(self, aggregates: Aggregates, board: Board) -> None:
         """Add a slowed time for each of these aggregates in which the board was slowed.
 
-        Aggregates replace the single readings of the distant past.
+        An aggregate sums up the readings of one sensor over a span of the distant past.
         """
         least = board.least[aggregates["sensor"]]
         is_up = board.is_signal[aggregates["sensor"]] & (aggregates["high"] >= least)
@@ -385,7 +388,8 @@ class Spans:
         """Add clocks, temperatures and latencies up to the session time `until_ns` to the slowed times.
 
         `tracks` has the sensor readings. `rows` are seconds of type ROW, in order of time. `board` says which sensors
-        are clocks and thermal zones. Values outside of slowed times are added to the figures for comparison.
+        are clocks and thermal zones. Seconds in which the board was not slowed give its best clock and its usual
+        latency.
         """
         self._measure_latency(rows[(rows["t_ns"] > self.row_ns) & (rows["t_ns"] + NS <= until_ns)])
         begin_s, end_s = max(self.measured_s, tracks.newest_s - SECONDS + 1), until_ns // NS

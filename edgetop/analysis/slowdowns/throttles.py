@@ -75,7 +75,7 @@ class ThrottleSpan:
 
 @frozen
 class ThrottleAt:
-    """A time in which the board was slowed, with the name of the clock that shows it."""
+    """A time in which the board was slowed, with the name of the clock to show for it."""
 
     span: ThrottleSpan
     clock: str  # "cpu", or the label of the clock; "" if there is none
@@ -276,10 +276,10 @@ def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> Throt
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
-    """Return the highest clock in MHz seen while the board was not throttled.
+    """Return the highest clock of the board in MHz while it is not throttled, or None if unknown.
 
-    `spans` has the highest clock that was seen. If none was seen, the result is the highest allowed clock, from `board`
-    and `tracks`. The result is at least `clock_mhz`, the present clock. It is None if all of these are unknown.
+    This is the highest clock that was seen, which `spans` has. If none was seen, it is the highest allowed clock, from
+    `board` and `tracks`. If the present clock `clock_mhz` is higher, `clock_mhz` is returned.
     """
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
