@@ -154,10 +154,10 @@ def without_each_prefix(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _unknown_prefix(text: str) -> "tuple[re.Pattern[str], str] | None":
-    """Return `(pattern, example)` of what an unknown program put before each line, or None if there is nothing.
+    """Return `(pattern, example)` for the prefix that an unknown program put before each line, or None without one.
 
-    Numbers, levels and dates in the prefix may differ from line to line. What follows the prefix must look like a line
-    of a known tool.
+    `pattern` matches the prefix of every line: numbers, levels and dates in it may differ. `example` is the prefix of
+    one line. A prefix is only recognised if what follows it looks like a line of a known tool.
     """
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     shapes: dict[str, str] = {}

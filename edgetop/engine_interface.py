@@ -55,13 +55,13 @@ class Engine(Protocol):
     def bind(self, feeds: Mapping[str, NDArray[Any]]) -> Callable[[], object]:
         """Return a function that runs the model once with the arrays in `feeds`, by input name.
 
-        The time of the function's call is the latency. It must return only when the result is complete. edgetop calls
-        `bind` again for each further set of arrays, and then only calls the newest function.
+        The latency is the time that a call of this function takes, so the function must return only when the result is
+        complete. edgetop calls `bind` again for each further set of arrays, and then only calls the newest function.
         """
 
 
 class CompleteEngine(Engine, Protocol):
-    """What an engine may have besides. edgetop works without any of it."""
+    """The methods and attributes that an engine can have in addition. All are optional."""
 
     # How `profile` times operators, in words. They begin with "estimate (HOW): " if the times are estimates.
     profiled_by: ClassVar[str]
@@ -77,7 +77,7 @@ class CompleteEngine(Engine, Protocol):
     def reshape(self, shapes: Mapping[str, Sequence[int]]) -> None:
         """Give each input its shape. Called once, before `bind`.
 
-        `shapes` has the shape of each input by name. Every size is a number.
+        `shapes` has the shape of each input by name. Every dimension is a number, even if the model leaves it open.
         """
 
     def describe(self) -> Description:
@@ -89,7 +89,7 @@ class CompleteEngine(Engine, Protocol):
     def profile(self) -> tuple[int, Sequence[TimedOperator]]:
         """Run the model once and time its operators. Return `(time of the whole run in ns, operators)`.
 
-        edgetop shows what is left of the time of the whole run as a row of its own.
+        The time of the run that is not the time of an operator is shown as one more row.
         """
 
     def another(self) -> "Engine":

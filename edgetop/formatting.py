@@ -109,7 +109,7 @@ def plain(number: float) -> str:
 
 
 def quantity(number: float | None, noun: str, words: Callable[[float], str] = count) -> str:
-    """Format a number of things with their noun, which gets an "s" unless the number is 1. None is unknown.
+    """Format a number of things with their noun, which gets an "s" unless the number is 1. None becomes a dash.
 
     `words` formats the number. By default it has three digits from 10,000 on; `str` keeps all digits.
 
@@ -153,7 +153,7 @@ def elapsed(ns: float) -> str:
 
 
 def axis_time(seconds: int) -> str:
-    """Format a time on the axis of a chart. Last units that are zero are left out.
+    """Format a time on the axis of a chart. Units at the end that are zero are left out: `5m` instead of `5m00s`.
 
     >>> [axis_time(x) for x in (0, 45, 300, 330, 5_400, 7_200, 7_230)]
     ['0s', '45s', '5m', '5m30s', '1h30m', '2h', '2h00m30s']

@@ -1,7 +1,7 @@
 """How this edgetop was installed, and how packages can be added beside it.
 
-edgetop is on no package index. A hint to install it from one would lead to whoever registers the name there. So a hint
-names the packages to add, and the environment in which edgetop runs.
+edgetop is on no package index, and anybody could register its name there. So a hint never says to install edgetop from
+an index. It names the packages to add, and the environment in which edgetop runs.
 """
 
 import contextlib
@@ -85,7 +85,7 @@ def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
     """Return the uv command that installs edgetop again as a tool, with `packages` and the packages added before.
 
     edgetop must be installed again, because an upgrade removes what `uv pip install` added. Raises ValueError if uv's
-    receipt does not say where edgetop came from: with the name alone, uv would look it up on an index.
+    receipt does not say where edgetop came from: without that, uv would look for edgetop on an index.
     https://docs.astral.sh/uv/concepts/tools/
     """
     from edgetop.files import read_toml  # noqa: PLC0415  for a hint alone
@@ -107,9 +107,9 @@ def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
 
 
 def _uv_folders(prefix: Path, tool: Mapping[str, Any]) -> list[str]:
-    """Return the words `env NAME=FOLDER ...` that tell uv where the tool is, or [] if it is in uv's usual folders.
+    """Return the words `env NAME=FOLDER ...` that tell uv where edgetop is installed, or [] if uv finds it by itself.
 
-    `prefix` is the tool's environment, and `tool` is its receipt.
+    `prefix` is the folder of edgetop's environment. `tool` is the part `tool` of the receipt that uv wrote there.
     """
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share")
     folders = {"UV_TOOL_DIR": (prefix.parent, data / "uv/tools")}

@@ -35,7 +35,7 @@ class Answer:
 
     @property
     def is_refusal(self) -> bool:
-        """Whether the session refused an order. False for a stop after which the session ended, even with an error."""
+        """Whether the session refused the order. False for a stop that ended the session, even if with an error."""
         return bool(self.error) and not self.end_reason
 
 
@@ -93,10 +93,10 @@ def _document(line: bytes) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def address(folder: Path) -> Iterator[str]:
-    """Yield a short path of the control socket in the session's folder `folder`. It works until the `with` block ends.
+    """Yield a short path of the control socket in the session's folder `folder`. It is valid until the context ends.
 
-    The folder's own path may be too long: a socket's path has at most 108 bytes (unix(7)). Raises OSError if the folder
-    cannot be opened.
+    The usual path may be too long for a socket, whose path has at most 108 bytes (unix(7)). Raises OSError if the
+    folder cannot be opened.
     """
     fd = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

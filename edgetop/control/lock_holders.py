@@ -1,6 +1,6 @@
 """Find the process that holds a lock, by asking the kernel. A process id in a file is not trusted.
 
-In a folder that others can write to, such a file could name any process. A signal would then end the wrong one.
+If others can write to the folder, such a file could name any process, and a signal would then end the wrong process.
 """
 
 import contextlib
@@ -15,8 +15,8 @@ PROC = Path("/proc")
 def lock_holder(lock: Path) -> int | None:
     """Return the id of this user's process that holds a lock (flock(2)) on the file `lock`, or None if there is none.
 
-    If several processes share the lock, the parent's id is returned. None is also returned for a symbolic link, for a
-    file of another user, and for a file with several hard links.
+    If a process shares the lock with its child processes, the id of the parent is returned. The result is also None for
+    a symbolic link, for a file of another user, and for a file with several hard links.
     """
     try:
         status = lock.lstat()
@@ -57,11 +57,11 @@ def is_stopped(pid: int) -> bool:
 
 
 def viewers(folder: Path, lock: Path) -> list[str]:
-    """Return the places where a session is shown: names of terminals, such as `pts/3`, and "ssh" for another machine.
+    """Return where a session is shown: names of terminals, such as `pts/3`, and "ssh" for another machine.
 
-    The list has the terminal of the process that holds `lock`, which runs the session. It also has the terminals of the
-    processes that have `folder` open, which are attached screens. The terminal of this process is left out. `folder`
-    may be a sweep's folder too.
+    The list has the terminal of the process that holds `lock`, which runs the session. It also has the terminals of all
+    processes that have `folder` open, which are attached screens. The terminal of this process is left out. `folder` is
+    the folder of the session, or of a sweep (a series of sessions).
     """
     try:
         status = folder.stat()

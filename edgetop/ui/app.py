@@ -1,4 +1,4 @@
-"""The Textual app. It has themes and shows one screen at a time. When the app ends, the session goes on."""
+"""The Textual app, which shows one screen of edgetop in a theme. When the app ends, the session goes on."""
 
 import contextlib
 import os
@@ -92,10 +92,10 @@ class EdgetopApp(App[None], inherit_bindings=False):
             self.action_redraw()
 
     def on_cursor_position(self, event: CursorPosition) -> None:
-        """Handle the terminal's report of the cursor position, which follows some box and block characters.
+        """Handle the terminal's report of the cursor position.
 
-        The position tells how wide the terminal drew them. If each took one cell, the screen uses them from now on.
-        Until then, it uses only characters of certain width.
+        The driver asks for it after it has written some box and block characters. So the report tells how wide the
+        terminal drew them. If each took one cell, the screen uses these characters from now on.
         """
         if self.measured_glyphs and (event.x, event.y) == (len(self.measured_glyphs), 0):
             self.measured_glyphs = ""

@@ -44,7 +44,7 @@ def border_characters(characters: CharacterSet) -> BorderCharacters:
 
 
 def is_utf8(environment: Mapping[str, str]) -> bool:
-    """Whether the environment variables name a UTF-8 locale. The first that is set of LC_ALL, LC_CTYPE and LANG counts.
+    """Whether the environment variables name a UTF-8 locale. The first one set decides: LC_ALL, LC_CTYPE or LANG.
 
     LC_CTYPE=C.UTF-8 is ignored if LANG is unset, empty, C or POSIX: Python sets it by itself (PEP 538), so it says
     nothing about the terminal.

@@ -1,7 +1,8 @@
 """Charts as lines of text: curves over time in braille or ASCII, with one colour per cell.
 
-If several values fall into one column, the column shows the lowest or the highest, so that no spike is lost. A braille
-character has two by four dots (Unicode, Braille Patterns U+2800), and every terminal draws it one cell wide.
+If several values fall into one column, the column shows the lowest or the highest of them (each curve says which), so
+that no spike is lost. A braille character has two by four dots (Unicode, Braille Patterns U+2800), and every terminal
+draws it one cell wide.
 """
 
 import math
@@ -86,13 +87,13 @@ class Curve:
 
     @property
     def is_thin(self) -> bool:
-        """Whether other curves cover this curve in cells that they share."""
+        """Whether the curve is a band or dashed. In a cell with another curve, only one of the two is drawn."""
         return self.upto is not None or self.is_dashed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plot:
-    """An empty chart: its scale, its size in cells, the cells that are shaded, and the column under the cursor."""
+    """The frame of a chart, without curves: scale, size in cells, shaded cells, and the column under the cursor."""
 
     scale: Scale
     cells: int
@@ -120,7 +121,8 @@ class Plot:
     def dots(self, curve: Curve) -> Ints:
         """Return the height of a curve in each column of dots, counted in dots from the bottom; -1 for a gap.
 
-        The result has one row. For a band, it has two rows: the lower edge, then the upper edge.
+        The result has one row of heights. If the curve is a band (it has `upto`), the result has two rows: the heights
+        of the lower edge, then those of the upper edge.
         """
         across, down = self.dots_of_cell
         ends = (
@@ -163,7 +165,8 @@ class Plot:
     def _levels(self, values: Floats, dots: int) -> Ints:
         """Return the height of each value in the chart, in dots from the bottom, or -1 for NaN.
 
-        `dots` is the height of the chart in dots. Values beyond the scale are drawn at its end.
+        `dots` is the height of the whole chart in dots. A value below or above the scale gets the lowest or highest
+        dot.
         """
         share = (values - self.scale.low) / (self.scale.high - self.scale.low)
         level = np.clip(np.floor(np.nan_to_num(share, nan=-1.0) * dots + ROUNDING), 0, dots - 1).astype(np.int64)
@@ -202,10 +205,10 @@ class _Chart:
             self.rows[y] = row
 
     def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
-        """Return the range of columns that must be drawn again, as (first, end), where `end` is not included.
+        """Return the columns that must be drawn again, as (first, end). Column `end` is not among them.
 
-        `of` is the chart to draw. `dots` are the new heights of each curve. The range is (0, 0) if no curve changed.
-        The range ends one cell after the last change, because the line to the next value changes, too.
+        `of` is the chart to draw, and `dots` are the heights of each curve in it. The result is (0, 0) if no curve
+        changed. It includes one cell after the last change, because the line to the next value changes, too.
         """
         places: list[int] = []
         for now, before in zip(dots, self._dots, strict=True):
@@ -220,10 +223,10 @@ class _Chart:
 
     @staticmethod
     def _combined(of: Plot, curves: Sequence[Curve], dots: Sequence[Ints], first: int, last: int) -> tuple[Ints, Ints]:
-        """Return (character codes, style numbers) of all curves together, in columns `first` to `last` - 1.
+        """Draw all curves in the columns `first` to `last` - 1. Return (character codes, style numbers).
 
-        A style number is an index of `_names`. `of` is the chart to draw. `dots` are the heights of each curve, as
-        `Plot.dots` returns them.
+        Both arrays have a row per line of the chart and a column per cell. A style number is an index of `self._names`.
+        `of` is the chart to draw. `dots` has the heights of each curve, as `Plot.dots` returns them.
         """
         codes, style = (np.zeros((of.height, last - first), np.int64) for _ in range(2))
         is_line = np.zeros(codes.shape, np.bool_)
@@ -264,9 +267,9 @@ def _chart(height: int, cells: int, styles: tuple[tuple[str, ...], ...], *_other
 
 
 def _columns(values: Floats, count: int, join: np.ufunc) -> Floats:
-    """Return one value for each of `count` columns.
+    """Return `values` stretched or condensed to one value for each of `count` columns.
 
-    If several values fall into a column, `join` chooses one, such as the greatest. If there are fewer values than
+    `join` is a function, such as `np.fmax`, that joins all values of one column. If there are fewer values than
     columns, values are repeated.
     """
     starts = np.arange(count) * len(values) // count
@@ -298,8 +301,9 @@ def time_line(
 ) -> Line:
     """Return the axis below a timeline as a line of `cells` cells: times, a tick per profile, an `m` per mark.
 
-    `bursts` is a timeline with a value wherever the operators were profiled, and NaN elsewhere. `marks_s` are the
-    times that the user marked, in s of session time. `rule` is the (character, style) of all other cells.
+    `bursts` is a timeline that has a value where the operators were profiled, and NaN elsewhere: each value becomes a
+    tick. `marks_s` are the times that the user marked, in s of session time. `rule` is the (character, style) of all
+    cells that are left.
     """
     span = axis.to_s - axis.from_s
     known = ~np.isnan(bursts.middle)
@@ -315,7 +319,11 @@ def _time_line(
     axis: Axis, cells: int, ticks: Sequence[int], marked: Sequence[int], rule: tuple[str, str],
     characters: CharacterSet,
 ) -> Line:  # fmt: skip
-    """Return what `time_line` returns. `ticks` and `marked` are the cells of the ticks and of the user's marks."""
+    """Return the axis below a timeline as a line of `cells` cells, with times, ticks and marks.
+
+    `ticks` are the numbers of the cells that have a tick, and `marked` those of the cells that have an `m`. `rule` is
+    the (character, style) of all cells that are left.
+    """
     row = [Span(*rule)] * max(cells, 0)
     span = axis.to_s - axis.from_s
     tick = "'" if characters.ascii_only else "\u2575" if characters.boxes else "\u2803"

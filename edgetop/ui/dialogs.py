@@ -91,10 +91,10 @@ class InputDialog(Dialog[T], Generic[T]):
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
         changed: Callable[[str], object] = str,
     ) -> None:  # fmt: skip
-        """`parse` turns the typed text into the result. `below` is a hint under the input. `text` is its first content.
+        """`parse` turns the typed text into the result. `below` is a hint under the input field.
 
-        `placeholder` is shown while the input is empty. `length` is the greatest number of characters. `changed` is
-        called with the text after each change.
+        `text` is in the input field at first, and `placeholder` is shown while it is empty. `length` is the greatest
+        number of characters. `changed` is called with the text after each change.
         """
         super().__init__()
         self._changed = changed

@@ -57,7 +57,7 @@ class SteadyDriver(LinuxDriver):
             self._batch.append(data)
 
     def start_application_mode(self) -> None:
-        """Take over the terminal, and forget what was on it. This happens at the start and after Ctrl+Z.
+        """Take over the terminal, at the start and after Ctrl+Z. Its content is then unknown, so all is drawn again.
 
         The first time, also ask the terminal how wide it draws box and block characters.
         """

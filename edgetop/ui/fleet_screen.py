@@ -1,4 +1,7 @@
-"""The screen that lists many boards. A timer draws what the threads that follow the boards have received."""
+"""The screen that lists many boards.
+
+Each board has a thread that receives its data. A timer draws the newest data of all boards.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -112,9 +112,10 @@ class Canvas:
         return self._rows
 
     def _painted(self, of: HeatMap) -> Codes:
-        """Return what each half cell shows: a colour level, or a code such as HEAT_P99.
+        """Return what each half cell of the map shows: a colour level, or a code such as HEAT_P99.
 
-        The result has shape (rows, cells); its first row is the top of the map.
+        The result has the rows of the map from the top (two in each line of text if half blocks can be drawn), and a
+        column per cell.
         """
         rows, count = (of.height - 1) * self._halves, of.time.columns
         self._update(of, rows, count)
@@ -127,9 +128,10 @@ class Canvas:
         return painted[::-1]
 
     def _update(self, of: HeatMap, rows: int, count: int) -> None:
-        """Bring the columns to the present data. Compute only those that are new, unless the latency axis changed.
+        """Compute the columns of the map that have changed, or all columns if the latency axis has changed.
 
-        `rows`: half rows below the row for latencies above the axis. `count`: columns of the time axis.
+        `rows` is the number of rows within the latency axis; the row for longer latencies is above them. `count` is the
+        number of columns of the time axis.
         """
         time, before = of.time, self._axes
         self._axes = time, of.latency
@@ -155,7 +157,7 @@ class Canvas:
             self._base[:, place] = 0
 
     def _column(self, column: HeatColumn, axis: LatencyAxis, rows: int) -> Codes:
-        """Return what a column shows in each half row from the bottom, and in the row for latencies above the axis."""
+        """Return what a column shows in each of its `rows` rows from the bottom, then for latencies above the axis."""
         codes = self._with_lines(column, axis, rows)
         codes = np.concatenate([codes, codes[rows:].repeat(self._halves - 1)])
         if axis.row_of(column.p99_ns, rows) == rows:  # the share of longer latencies stays below the mark

@@ -9,17 +9,17 @@ SEEN_NS = 10 * NS  # session time for which a warning stays after it first appea
 
 
 class HeldWarnings:
-    """Keeps a warning on the screen for ten seconds since it appeared, even if its reason is over before."""
+    """Keeps each warning on the screen for at least ten seconds, even if its reason disappears sooner."""
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[int, Finding]] = {}  # by code: when it appeared, and its latest figures
         self._now_ns = 0
 
     def with_held(self, present: Sequence[Finding], now_ns: int, *, is_over: bool) -> tuple[Finding, ...]:
-        """Return the present warnings, followed by those that have gone but must still be seen.
+        """Return the present warnings, followed by those that are over but were shown for less than ten seconds.
 
-        `now_ns` is the present session time. After the end of a session (`is_over`), and after a jump back in a replay,
-        no warning is kept.
+        `now_ns` is the present session time. No warning is kept if the session is over (`is_over`), or after a jump
+        back in a replay.
         """
         if is_over or now_ns < self._now_ns:
             self._held = {}

@@ -41,7 +41,7 @@ REFRESHES_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 class CommandedScreen(Protocol):
-    """The fields and methods of a screen that commands use. The screens of a session and of many boards have them."""
+    """The part of a screen that commands use. It is the same for the screen of one session and that of many boards."""
 
     host: Host
     characters: CharacterSet

@@ -1,7 +1,8 @@
 """Arrange the panes on a screen of a given size. The functions are pure, so that every size can be tested.
 
-The panes of a column share a border: each pane begins with its title in a line of the border, and the last pane closes
-it. The left column of a large screen has timelines, one above another, with one time axis in the closing line.
+The panes of a column are parts of one border. Each pane begins with a line of the border that has its title, and the
+last pane also ends with a line of the border. The left column of a large screen has timelines, one above another. Their
+common time axis is in the last line of the border.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -125,9 +126,10 @@ def _small(rows: int, main: str, selected: str, *, has_memory_chart: bool) -> li
 
 
 def _stacked(name: str, charts: Mapping[str, int], *, is_below: bool) -> Want:
-    """Return the rows that a pane of the stack needs. If `is_below` the main pane, its charts have a greatest height.
+    """Return the rows that the pane `name` needs in a column of timelines.
 
-    `charts` has the number of charts by pane.
+    `charts` has the number of charts by pane. `is_below` says that the pane is not the main one: it then gets fewer of
+    the spare rows.
     """
     if name == "latency":
         return Want(name, TITLE_ROWS + FIGURE_ROWS + CHART_ROWS, 2 if is_below else 3)
@@ -142,8 +144,8 @@ def _right(
     """Return the panes that fit into the right column, which has `rows` rows.
 
     `names` are the panes that the layout puts there, and `left` the panes of the left column. If `selected` is in
-    neither column, it replaces the last pane. `charts` has 0 for "hotspots" if no operators are known: the other panes
-    then get the spare rows of the hotspots pane.
+    neither column, it replaces the last pane. If `charts` has 0 for "hotspots", no operators are known, and the other
+    panes get the spare rows of the hotspots pane.
     """
     wants = [
         Want("hotspots", EMPTY_ROWS, 0)
@@ -163,8 +165,8 @@ def _column(
     """Yield the rectangles of panes one below another. Together they fill `rows` rows.
 
     The top left corner is at column `x` and row `y`. `width` is the width of each pane in cells. `wants` has the least
-    height of each pane and its share of spare rows. `is_closed` tells whether the last pane also has the line that
-    closes the border. `is_stacked` says that the panes share one time axis; each rectangle keeps it.
+    height of each pane and its share of spare rows. `is_closed` says that the last pane also has the line that closes
+    the border. `is_stacked` says that the panes are timelines with one time axis.
     """
     heights = [want.least for want in wants]
     spare, total = rows - is_closed - sum(heights), sum(want.weight for want in wants) or 1

@@ -1,6 +1,6 @@
 """The live screen of a session. One timer gets new data, and all panes show the same results.
 
-The commands of keys are in `key_commands`. They are passed to the screen, which knows none of them by name.
+The commands of keys are in `key_commands`. The screen gets them as a list, and runs a command by its id.
 """
 
 import gc
@@ -65,7 +65,7 @@ def chart_counts(view: MonitorView) -> dict[str, int]:
 
 
 class Host(Protocol):
-    """The fields and methods of the app that the screen uses."""
+    """The part of the app that the session's screen uses."""
 
     theme_names: list[str]
     theme_name: str
@@ -148,10 +148,10 @@ class MonitorScreen(Screen[None]):
             self.call_later(self._look_ahead, self.feed.player, self.analysis.twin())
 
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
-        """Analyse the next part of a replay in advance, and schedule the rest. Keys are handled in between.
+        """Analyse the next part of a replay in advance, then schedule the part after it. Keys are handled in between.
 
-        `scout` is a second analysis that runs ahead. Its stored states make seeking immediate. At the end, the events
-        of the whole session become marks on the time bar.
+        `scout` is a second analysis, ahead of the one on the screen. States of it are stored, so that the user can seek
+        to a later time at once. At the end of the replay, the events of the whole session become marks on the time bar.
         """
         batch = player.ahead()
         if batch is not None:
@@ -317,10 +317,7 @@ class MonitorScreen(Screen[None]):
             self.host.notify_desktop(title_words(self.live.manifest), alert_words(alert))
 
     def _draw_line(self) -> None:
-        """Draw the first line with the present results, and everything if there is news.
-
-        The panes keep the view from which they were drawn.
-        """
+        """Draw the first line with the present results. If there is news, such as another verdict, draw everything."""
         with self.analysis.lock:
             notices = self.live.notices
             self._look()
@@ -331,7 +328,7 @@ class MonitorScreen(Screen[None]):
         self.draw()
 
     def _draw_if_behind(self) -> None:
-        """Draw everything if only the first line shows the present results: the user has just done something."""
+        """Draw everything if the panes are older than the first line. Called after the user has done something."""
         if self._drawn_folds != self._line_folds:
             self.draw()
 
@@ -349,7 +346,7 @@ class MonitorScreen(Screen[None]):
 
     @property
     def _details(self) -> tuple[str, ...]:
-        """Return the kinds of sensors, such as `temp`, whose timelines the pane that is shown alone needs.
+        """Return kinds of sensors, such as `temp`: those that have timelines in the pane that is shown alone.
 
         Return () if several panes are shown.
         """
@@ -364,7 +361,6 @@ class MonitorScreen(Screen[None]):
         self.host.paint(self._frame.changed())
 
     def _arrange(self) -> None:
-        """Put the panes and the other lines in their places for the size of the screen, and draw them."""
         (columns, rows), more = self.size, int(self.feed.player is not None)
         self._frame.arrange(is_alone=self._zoomed is not None)
         self._chart_counts = chart_counts(self.view)
@@ -466,7 +462,7 @@ class MonitorScreen(Screen[None]):
     def point_at(self, second: float | None) -> None:
         """Put the cursor of the timelines at a session time in s, to show the values there. None removes the cursor.
 
-        A time outside the timelines gets the nearest end.
+        If that time is outside the timelines, the cursor is put at their nearest end.
         """
         axis = self.view.axis
         if second is not None:
@@ -542,8 +538,8 @@ class MonitorScreen(Screen[None]):
     def step_pane(self, step: int) -> None:
         """Move the focus to the next pane, or to the previous one if `step` is -1.
 
-        If one pane is shown alone, the next pane takes its place. If the next pane is hidden, it replaces the pane that
-        was chosen before.
+        If one pane is shown alone, the next pane is shown alone instead. If the next pane is hidden because not all
+        panes fit, it is shown in place of another.
         """
         name = PANES[(PANES.index(self._chosen()) + step) % len(PANES)]
         if self._zoomed:
@@ -567,10 +563,10 @@ class MonitorScreen(Screen[None]):
         return next((name for name, pane in self._panes.items() if pane.has_focus), self._selected)
 
     def listing_pane(self, can: Callable[[Drawing], bool]) -> PaneWidget:
-        """Return the list to which a key such as "sort" or "filter" applies.
+        """Return the pane with a list to which a key such as "sort" or "filter" applies.
 
-        `can` returns whether the key can apply to a pane. If it can apply to the focused pane, this pane is returned,
-        else a visible one, else any.
+        `can` returns True for the panes to which the key can apply. The focused pane is returned if it is one of them.
+        Otherwise a visible pane is returned or, if there is none, a hidden one.
         """
         able = [pane for pane in map(self._panes.__getitem__, LISTS) if can(pane.drawing)]
         return min(able, key=lambda pane: (pane.drawing.name != self._chosen(), not pane.display))

@@ -63,7 +63,7 @@ class LineWidget(Widget):
     def update_lines(self) -> Sequence[int]:
         """Update the lines to the present data. Return the numbers of the rows that changed, from 0 at the top.
 
-        A hidden widget draws nothing. It does so when it is shown again.
+        A hidden widget is updated later, when it is shown again, and the result is ().
         """
         self._is_stale = not self.display
         if self._is_stale:
@@ -249,9 +249,10 @@ class PaneWidget(LineWidget, can_focus=True):
         self.redraw()
 
     def show(self, view: MonitorView, cursor_s: float | None = None) -> Sequence[int]:
-        """Draw these results, and return the numbers of the rows that changed. A hidden pane only keeps the results.
+        """Draw the results `view`. Return the numbers of the rows that changed, from 0 at the top.
 
-        `cursor_s` is the session time under the cursor of the timelines in s, or None.
+        `cursor_s` is the session time under the cursor of the timelines in s, or None. A hidden pane is drawn later,
+        when it is shown again, and the result is ().
         """
         if view is self._view and cursor_s == self._cursor_s:
             return ()

@@ -15,8 +15,7 @@ KINDS = ("slowdown-began", "slowdown-ended")  # kinds of events that may name su
 def open_process(screen: "MonitorScreen") -> None:
     """Show the process that takes the CPU from the run, or say why there is none to show.
 
-    The slowdown under the cursor decides which process this is. Without one, the present state decides, then the latest
-    slowdown.
+    It is the process that the slowdown under the cursor names, else the present state, else the latest slowdown.
     """
     processes, name = screen.settings.processes, _named(screen)
     if processes is None:
@@ -32,7 +31,8 @@ def open_process(screen: "MonitorScreen") -> None:
 def _named(screen: "MonitorScreen") -> str:
     """Return the name of the process that takes the CPU from the run, or "" if none is known.
 
-    The slowdown under the cursor counts first, then the present state, then the latest slowdown.
+    The name comes from the slowdown under the cursor. If that names no process, the name comes from the present state,
+    or else from the latest slowdown that names one.
     """
     item, view = screen.chosen_pane.item, screen.view.slowdowns
     chosen = [of for of in view.slowdowns if item is not None and item.t_ns in (of.start_ns, of.end_ns)]

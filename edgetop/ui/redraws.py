@@ -1,7 +1,7 @@
 """When the screen is drawn: the first line every second, everything else more seldom, and all of it at once after news.
 
-Charts and lists cost most of a refresh, and rarely show anything new after one second. The folds of the analysis get
-every batch all the same, so the verdict is as quick as with a faster refresh.
+Charts and lists cost most of a refresh, and rarely show anything new after one second. The analysis still gets all data
+at once, so a rare refresh does not delay the verdict.
 """
 
 from math import ceil
@@ -13,7 +13,7 @@ from edgetop.frozen import frozen
 
 @frozen
 class Rhythm:
-    """How often the timer of a screen fires, and at which of its calls the whole screen is drawn."""
+    """The time between two calls of a screen's timer, and after how many calls the whole screen is drawn again."""
 
     interval_s: float  # time between two calls of the timer
     calls: int  # the whole screen is drawn at every call with this number

@@ -32,7 +32,7 @@ from edgetop.ui.themes import Theme
 
 
 class FramedScreen(Protocol):
-    """The fields and methods of a session's screen that the lines around its panes use."""
+    """The part of the session's screen that the lines around the panes use."""
 
     feed: Feed
     settings: ScreenSettings

@@ -70,7 +70,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
 class Work(Protocol[ResultT_co]):
-    """Work that another process does for the screen, so that it does not slow down a run."""
+    """Work that another process does for the screen, so that the work does not slow down a run."""
 
     def result(self) -> ResultT_co | str | None:
         """Return the result, or a text with the reason of a failure. Return None while the work goes on."""
@@ -83,10 +83,10 @@ class Sessions(Protocol):
     """Finds the sessions of this machine, and opens, compares, renames and deletes them."""
 
     def listed(self) -> Work[Sequence[StoredSession]]:
-        """Start to list the sessions. The result has running sessions first, then the others, each newest first."""
+        """Start to list the sessions. Running sessions come first, then the others, each part newest first."""
 
     def compared(self, first: StoredSession, second: StoredSession, columns: int) -> Work[Sequence[str]]:
-        """Start to compare two sessions. The result is a text of lines with at most `columns` cells, where possible."""
+        """Start to compare two sessions. The result is lines, each at most `columns` cells wide where possible."""
 
     def deleted(self, session: StoredSession) -> Work[Sequence[str]]:
         """Start to delete a session. The result is lines that say what was deleted, or why nothing was."""

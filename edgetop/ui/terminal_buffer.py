@@ -73,7 +73,11 @@ class TerminalBuffer:
         return [(x + start, y, cells[start:until]) for start, until in _parts(before, cells)]
 
     def _differing(self, x: int, y: int, pieces: Pieces, width: int) -> tuple[Pieces, int]:
-        """Return a row without the unchanged pieces at both ends, and the column at which the rest begins."""
+        """Return the part of a row that may differ from the terminal, and the column at which this part begins.
+
+        `pieces` is the content of row `y` from column `x` on, `width` cells wide. Pieces of text at both ends of the
+        row that have not changed since the last drawing are left out.
+        """
         end, drawn = x + width, self._drawn.setdefault(y, {})
         known_end, before = drawn.get(x, (-1, ()))
         if known_end != end:
@@ -95,9 +99,9 @@ class TerminalBuffer:
 
 
 def _trimmed(before: Cell, now: Cell, x: int) -> tuple[Pieces, int]:
-    """Return the part of the piece `now` that differs from `before`, and the column at which it begins.
+    """Return (`now` without the characters at both ends that `before` has too, column at which the rest begins).
 
-    `x` is the column at which `now` begins. If the pieces cannot be compared cell by cell, return all of `now`.
+    Both pieces begin at column `x`. If they cannot be compared character by character, return all of `now`.
     """
     (old, old_style), (text, style) = before, now
     if old_style is not style or len(old) != len(text) or not PLAIN.fullmatch(old) or not PLAIN.fullmatch(text):
@@ -128,7 +132,7 @@ def _cells(pieces: Pieces) -> list[Cell]:
 
 
 def _cut(cells: list[Cell], width: int) -> list[Cell]:
-    """Return the first `width` cells. If they end within a wide character, blanks replace its part."""
+    """Return the first `width` cells. If the cut would divide a wide character, blanks replace that character."""
     within = cells[:width]
     if len(cells) > width and not cells[width][0]:
         begin = _whole(cells, width)[0]

@@ -89,9 +89,9 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """Return how much longer turns must run for each ratio that is not precise enough, or "" if all are.
+    """Return how long the turns of a session must last in all, for each ratio that is not precise enough yet.
 
-    For example: `turns that would tell 1 %: 4m00s for p50`.
+    For example: `turns that would tell 1 %: 4m00s for p50`. Return "" if all ratios are precise enough.
     """
     needs = {name: ratio.needs_s for name, ratio in view.ratios.items() if ratio and ratio.needs_s is not None}
     if not needs:
@@ -129,7 +129,7 @@ def ab_lines(view: AbView) -> Iterator[str]:
 
 
 def reading_words(view: AbView) -> str:
-    """Return a sentence that explains the interval of the difference of p50."""
+    """Return a sentence on the 95 % interval of the difference of p50: what the interval is, and what it proves."""
     ratio = view.ratios["p50"]
     if ratio is None:
         return "an interval needs more turns (longer --max-duration)"
@@ -144,7 +144,7 @@ def reading_words(view: AbView) -> str:
 
 
 def loads_words(view: AbView) -> str:
-    """Return how often each model was loaded, and whether that is enough to detect a small difference."""
+    """Return how often each model was loaded, and whether that is often enough to detect a small difference."""
     loads = "one load" if view.loads == 1 else f"{view.loads} loads"
     if view.loads >= LEAST_PAIRS:
         return f"{loads} of each model; the intervals hold what loads differ by"

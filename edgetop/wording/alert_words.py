@@ -48,7 +48,10 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 
 
 def began_words(alert: Alert) -> str:
-    """Return the message for the beginning of an alert: its problem, and for a user's rule the worst value so far."""
+    """Return the message when a problem begins: the problem of the alert in words.
+
+    If the alert is from a rule of the user, such as `p99>33ms`, the worst value so far follows.
+    """
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return problem_words(alert)

@@ -24,7 +24,10 @@ MAX_MESSAGE = 160
 
 
 class Summaries:
-    """Makes the summaries of one session for one viewer. After the first message, a message has only what changed."""
+    """Makes the messages on one session for one viewer.
+
+    The first message has the whole summary. Each later message has only what changed after the message before it.
+    """
 
     def __init__(self, gates: Sequence[str]) -> None:
         """Begin without data. `gates` are conditions such as `p99>33ms`, whose results the summary shows.
@@ -43,7 +46,10 @@ class Summaries:
         self._analysis.fold(batch)
 
     def message(self) -> dict[str, Json]:
-        """Return the fields of the summary that changed since the last message, and new events."""
+        """Return what changed since the last message: the changed fields as `changed`, and new events as `events`.
+
+        `events` is left out if there are none.
+        """
         view = self._analysis.view(WINDOW_NS, Lens())
         now = to_json(self._summary(view))
         changed, self._sent = changes(self._sent, now), now
@@ -133,9 +139,9 @@ def _token_figures(view: MonitorView) -> dict[str, float | None]:
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:
-    """Return the highest value in each of `steps` equal steps of time, multiplied by `scale`.
+    """Return a value for each of `steps` equal steps of time: the highest value of the step, multiplied by `scale`.
 
-    A step without a value gives None. `points` is the timeline, or None, which gives ().
+    The value is None for a step without data. `points` is the timeline to summarise. If it is None, return ().
     """
     if points is None or not steps:
         return ()

@@ -14,7 +14,7 @@ FEW = 100  # numbers below it have two digits
 
 
 def counter_words(figures: EventFigures | None) -> str:
-    """Return the known counts for a mean inference, or "" if nothing is known.
+    """Return what was counted per inference, on average. Return "" if nothing is known.
 
     >>> counter_words(EventFigures(cycles=2_104_000, ipc=1.874, clock_mhz=1795.2, cache_misses=310, migrations=0.066))
     '2.10 M cycles at 1795 MHz, 1.87 instructions a cycle, 310 cache misses, 0.066 migrations'
@@ -37,9 +37,9 @@ def counter_words(figures: EventFigures | None) -> str:
 
 
 def operator_counter_words(events: OperatorEvents | None) -> str:
-    """Return what was counted in one operator, for a mean inference, or "" if nothing was counted.
+    """Return what was counted in one operator per inference, on average. Return "" if nothing was counted.
 
-    Of the page faults, which are counted exactly, no interval is given.
+    Each estimated count has its 95 % interval in brackets. Page faults have none, because they are counted exactly.
 
     >>> operator_counter_words(OperatorEvents(page_faults=12, cycles=2e6, ci95={"cycles": (1.8e6, 2.2e6)}))
     '2.00 M cycles (1.80 M to 2.20 M), 12 page faults'
@@ -83,9 +83,9 @@ def operator_counter_columns(events: Sequence[OperatorEvents | None]) -> Mapping
 
 
 def notes_words(every: Mapping[str, int]) -> str:
-    """Return how often the events of operators were noted, or "" if there is nothing to tell.
+    """Return which of the counts of operators are estimates, because only some events were noted. Return "" if none is.
 
-    `every` has the number of events for which one note stands, by event.
+    `every` has, by the kind of event, how many events there are for each noted event. 1 means that all were noted.
 
     >>> notes_words({"cycles": 100_000, "page-faults": 1})
     'counted by notes of one in 100000 cycles: estimates'

@@ -23,10 +23,12 @@ class Compared:
 
 
 def difference_sentence(name: str, base: str, figures: Sequence[Compared]) -> str:
-    """Return one sentence about how `name` differs from `base`.
+    """Return one sentence about how `name` differs from `base`. Both are names of sessions or groups.
 
-    The first figure decides which of them is called faster. Each figure is shown with its change in percent and the
-    95 % interval. Figures without a certain difference come last.
+    The first of `figures` decides whether `name` is called faster or slower. Each figure is shown with its change in
+    percent and, in brackets, the 95 % interval. Figures without a certain difference come last; if all are such, only
+    the first figure is shown. At the end, a second sentence says how much measuring would make a difference certain, if
+    that is known. The second example shows only the text after the colon.
 
     >>> p50 = Compared("p50", "faster", 0.69, (0.67, 0.71))
     >>> difference_sentence("int8", "fp32", [p50, Compared("p99", "unknown", 0.95, (0.8, 1.1))])
@@ -77,7 +79,10 @@ def _unknown(one: Compared) -> str:
 
 
 def _needed(unknown: Sequence[Compared]) -> str:
-    """Return a sentence on how long it takes to tell the first of these figures for which that is known, or ""."""
+    """Return a sentence on how much measuring would make the difference of a figure certain.
+
+    The sentence is about the first figure in `unknown` for which that is known. Return "" if there is no such figure.
+    """
     for one in unknown:
         if needs := needs_text(one.needs_sessions, one.needs_s, is_lone=one.is_lone):
             return f" {one.label} needs {needs}."

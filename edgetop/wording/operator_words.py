@@ -56,9 +56,10 @@ def ceiling_words(ceilings: Ceilings) -> str:
 
 
 def rate_mark(not_measurable: str | None) -> str:
-    """Return the mark that a table shows for a bandwidth that cannot be measured, such as `<1us`.
+    """Return the mark that a table shows for a bandwidth that cannot be measured: `<1us`, `>max` or `-`.
 
-    `not_measurable` is the reason, as in `Rates`. Return "" if it is None, because the bandwidth is known.
+    `not_measurable` is the reason: TOO_SHORT, ABOVE_CEILING or another text. It is None if the bandwidth is known; the
+    result is then "".
     """
     return {None: "", TOO_SHORT: "<1us", ABOVE_CEILING: ">max"}.get(not_measurable, UNKNOWN)
 
@@ -66,8 +67,9 @@ def rate_mark(not_measurable: str | None) -> str:
 def not_measurable_words(reasons: Sequence[str | None]) -> str:
     """Return how many operators have a bandwidth that cannot be measured, and why. Return "" if there are none.
 
-    `reasons` has, for each operator, the reason as in `Rates`, or None if its bandwidth is known. The text begins each
-    reason with the mark that tables show for it, such as `<1us`.
+    `reasons` has a value for each operator: TOO_SHORT, ABOVE_CEILING or another text, or None if its bandwidth is
+    known. Only the first two of these are counted. In the result, each reason begins with the mark that tables show for
+    it, such as `<1us`.
 
     >>> not_measurable_words([None, ABOVE_CEILING, TOO_SHORT, TOO_SHORT])
     'not measurable: >max of 1 operator, whose bytes came from a cache; <1us of 2 operators, too short for the clock'
@@ -150,9 +152,10 @@ _WHY = {
 
 
 def engine_providers_words(engine: EngineInfo, operators: Sequence[OperatorView]) -> str:
-    """Return the providers of an engine, each with its share of the time if there are several and it is known.
+    """Return the providers of an engine (what runs operators, such as `CUDA`), joined by `+`.
 
-    `operators` are the profiled operators; empty if none were profiled.
+    If there are several and the operators were profiled, each provider has its share of the time. `operators` are the
+    profiled operators; empty if none were profiled.
 
     >>> engine = EngineInfo(providers=("CUDA", "CPU"))
     >>> engine_providers_words(engine, [])
@@ -168,7 +171,11 @@ def engine_providers_words(engine: EngineInfo, operators: Sequence[OperatorView]
 
 
 def provider_words(one: ProviderShare) -> str:
-    """Return what one provider was asked for and did, such as `CUDA: 52 operators, 97 % of the time`."""
+    """Return how many operators ran on one provider (such as a GPU) and for which share of the time.
+
+    For example: `CUDA: 52 operators, 97 % of the time`. If that is unknown, or if the provider was not used, return
+    why.
+    """
     if one.why in _WHY:
         return f"{one.name}: requested, but {_WHY[one.why]}"
     if one.operators is None or one.share is None:
@@ -190,5 +197,9 @@ def reason_words(reasons: Sequence[FallbackReason] | None) -> list[str]:
 
 
 def fallback_text(reason: str, operators: int | None) -> str:
-    """Return the runtime's reason why operators fell back. `operators` is how many it names; None if it names none."""
+    """Return `reason`, and behind it the number of operators in brackets, such as `kernel not found (2 operators)`.
+
+    `reason` is the runtime's reason why operators fell back to the CPU. `operators` is the number of operators that the
+    runtime names with it, or None if it names none; then only `reason` is returned.
+    """
     return f"{reason} ({formatting.quantity(operators, 'operator')})" if operators else reason

@@ -60,9 +60,10 @@ def tail_words(parts: Sequence[TailPart]) -> str:
 
 
 def inference_words(one: SlowInference) -> str:
-    """Return why one inference was slow, and which share of its lost time the cause took.
+    """Return why one inference was slow, and for which share of the lost time the cause is responsible.
 
-    The name of its stream comes last, if it has one.
+    The lost time is the time by which the inference was slower than usual. If the session has several streams (models
+    of one program), the name of the inference's stream comes last.
 
     >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
@@ -122,7 +123,7 @@ def _inference_document(one: SlowInference) -> Document:
 
 
 def _evidence(part: TailPart, tail: TailView) -> list[str]:
-    """Return the evidence for one cause of slow inferences, one text for each kind of evidence."""
+    """Return the evidence for one cause of slow inferences, such as `measured around 20 of 22`, in several texts."""
     of_cause = [one for one in tail.slowest if one.cause == part.cause]
     proven = sum(one.is_proven for one in of_cause)
     shares = sorted(one.share for one in of_cause if one.share is not None)

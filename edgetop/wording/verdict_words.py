@@ -66,7 +66,7 @@ def first(verdict: Verdict) -> str:
 
 
 def _with_streams(verdict: Verdict) -> str:
-    """Return the present state. If several models run, the name of the model in this state follows.
+    """Return the present state. If several models run, the names of the models in this state follow.
 
     >>> _with_streams(Verdict(State.SLOWED, "warning", streams=("yolo.onnx", "cls.onnx")))
     'SLOWED yolo.onnx and cls.onnx'
@@ -154,7 +154,10 @@ def also(verdict: Verdict) -> tuple[str, ...]:
 
 
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
-    """Return the state in a few words. `is_explained` says that the text before it explains the state already."""
+    """Return the state in a few words.
+
+    For missed deadlines, the words include the reason, unless `is_explained` (the reader knows the reason already).
+    """
     if verdict.state is State.MISSING_DEADLINE:
         share = next(one.share for one in verdict.reasons if isinstance(one, why.MissedNow))
         because = next((reason_words(one) for one in verdict.reasons if isinstance(one, why.LateBecause)), "")

@@ -21,7 +21,7 @@ TAIL_CELLS = MS_CELLS + len(" ms, usual ") + MS_CELLS  # width of a p99 with the
 def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each figure
     """Return a vital sign with its limit and unit. A `?` follows a p99 of too few inferences.
 
-    Usual values are padded, so that the text keeps its width.
+    Short values are padded with spaces, so that the text has the same width for all usual values.
 
     >>> vital_words(of.Celsius(71.0, 85.0)), vital_words(of.Tail(31.2e6, is_settled=False, before_ns=20e6))
     (' 71 of 85 C', '31? ms, usual 20.00  ')
@@ -77,7 +77,7 @@ def _memory(memory: of.MemoryLeft) -> str:
 
 
 def elapsed_words(view: "MonitorView") -> str:
-    """Return the elapsed time and, if a duration was requested, that duration and the time of day at which it ends."""
+    """Return the elapsed time. If a duration was requested, it follows, with the time of day of the session's end."""
     progress, manifest = view.progress, view.manifest
     now = formatting.elapsed(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":

@@ -25,9 +25,9 @@ WIDE_CELLS = 76  # least width to show gauges beside the words
 
 
 def ab_title(view: AbView, progress: ProgressView) -> str:
-    """Return the title: which variant runs now and how far the session is. After its end, return the number of quads.
+    """Return the title: which variant runs now, and how far the session is, such as `quad 4 of 12, turn of B`.
 
-    A quad is four turns of the two variants, ABBA or BAAB.
+    After the end of the session, return the number of quads. A quad is four turns of the two variants, ABBA or BAAB.
     """
     return f"{view.quads} quads" if progress.phase == "over" else turn_words(view.turn(progress.now_ns))
 

@@ -92,9 +92,9 @@ def _is_usual(event: Event) -> bool:
 
 
 def _start_words(group: Sequence[Event], view: MonitorView) -> str:
-    """Return the text for the group of events at the start, or "" for another group.
+    """Return the text for the events at the start of the session, or "" if `group` is another group of events.
 
-    It has the form `started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50`.
+    The text has the form `started in 3.9s: load 212 ms, first 41.000 ms, warm-up 50`.
     """
     if not _begins_measuring(group[0]) or not view.manifest:
         return ""

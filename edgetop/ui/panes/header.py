@@ -130,7 +130,7 @@ def _figure(window: Statistics, quantile: float, *, in_seconds: bool) -> tuple[s
 def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
     """Return the first of `parts` that fit into `cells` cells, as a line. A part is (text, style).
 
-    The first part that does not fit is cut or left out, and all parts after it are left out. `before` is a text in
+    The first part that does not fit is shortened if possible. All parts after it are left out. `before` is a text in
     front of each part.
     """
     body: list[Span] = []
@@ -146,10 +146,11 @@ def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:
 
 
 def _cut(text: str, cells: int, *, is_only: bool = True) -> str:
-    """Cut a text to `cells` cells: at the end of a phrase, or else at the end of a word with ` >` behind it.
+    """Cut a text to `cells` cells, at the end of a phrase if possible.
 
-    A cut within a phrase with a number would change its meaning, so the result is then "". But if `is_only` is True,
-    the text is cut all the same, because the line has no other text.
+    Otherwise cut the text at the end of a word, or within a very long word, and add ` >`. But return "" for a text with
+    a number, because a cut would change its meaning. If `is_only` is True, the line has no other text, and the text is
+    cut in spite of a number.
 
     >>> [_cut("killed by SIGSEGV (it crashed)", cells) for cells in (17, 25)], _cut("no reason that is known", 17)
     (['killed by SIGSEGV', 'killed by SIGSEGV'], 'no reason that >')
@@ -209,26 +210,29 @@ def _parts(view: MonitorView, area: Area, head: verdict_words.Headline, cells: i
 
 
 def _is_told(trouble: Past, verdict: Verdict) -> bool:
-    """Whether the verdict on the present says the same as `trouble`, a past one."""
+    """Whether the past problem `trouble` is missed deadlines, and `verdict` says that deadlines are missed now."""
     return isinstance(trouble, MissedDeadline) and any(of.state is State.MISSING_DEADLINE for of in verdict.also)
 
 
 def _before(trouble: Past) -> str:
-    """Return the word in front of what a session was like before it broke off.
+    """Return the words in front of a past problem or state of a session that broke off: "before" or "speed before".
 
-    A speed that was steady does not mean that all was well.
+    "speed before" stands in front of a state such as "steady", which does not mean that all was well.
     """
     return "speed before" if isinstance(trouble, EndedAs) else "before"
 
 
 def _usual_words(view: MonitorView) -> Iterator[str]:
-    """Yield the p50 of the first steady half minute, if the verdict compares the present p50 with it."""
+    """Yield the text `usual p50 7.100 ms`, the p50 of the first steady half minute.
+
+    Yield nothing if the verdict does not compare the present p50 with it.
+    """
     if view.verdict.p50_change is not None and view.burst is not None:
         yield f"usual p50 {milliseconds(view.burst.p50_ns)} ms"
 
 
 def _has_passed(trouble: Past) -> bool:
-    """Whether the brief words for `trouble`, such as "throttled", can follow "was"."""
+    """Whether the short text for `trouble` is one that can follow "was", such as "throttled"."""
     return isinstance(trouble, WasThrottled | WasSlowed)
 
 
@@ -283,8 +287,8 @@ def identity_line(
 def _notes(view: MonitorView, area: Area, recording: str, needed: int, *, is_trouble: bool) -> Line:
     """Return the right end of the second line: how many warnings there are, and the text `recording`.
 
-    The key for the warnings is left out if it would push out the texts before it, which take `needed` cells.
-    `is_trouble` makes `recording` a warning.
+    The number of warnings is followed by the key that shows them, if there is room for it. `needed` is how many cells
+    the left part of the line takes. `is_trouble` says that `recording` is drawn as a warning.
     """
     many = len(view.notices)
     warned = f"  ! {formatting.quantity(many, 'warning')}" if many else ""
@@ -440,7 +444,7 @@ def status_line(view: MonitorView, area: Area, keys: Keys) -> Line:
 
 
 def key_spans(keys: Iterable[tuple[str, str]]) -> Line:
-    """Return a line from (key, description) pairs."""
+    """Return (key, description) pairs, such as `("q", "leave")`, as a line: ` q leave ` and so on."""
     return tuple(span for key, does in keys for span in (Span(f" {key}", "key"), Span(f" {does} ", "title")))
 
 

@@ -166,7 +166,10 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _usual(view: MonitorView) -> str:
-    """Return the usual p50, that of the first steady half minute, if the present one is slower; else ""."""
+    """Return the text `usual 7.100`, the p50 of the first steady half minute in ms.
+
+    Return "" if the verdict does not compare the present p50 with it, or if the program runs several models.
+    """
     if view.verdict.p50_change is None or view.burst is None or view.latency.streams:
         return ""
     return f"usual {milliseconds(view.burst.p50_ns)}"

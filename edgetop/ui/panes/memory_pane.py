@@ -109,14 +109,15 @@ def has_chart(view: MonitorView) -> bool:
 
 
 def shows_what_is_left(view: MonitorView) -> bool:
-    """Whether the chart shows the memory that is left instead of the engine's: it is scarce, and others took it."""
+    """Whether the chart shows the memory that is left, instead of the memory of the engine."""
     return _chart(view) is not None and _chart(view) is view.memory.room_points
 
 
 def _chart(view: MonitorView) -> Points | None:
     """Return the timeline to draw, or None if memory has hardly changed since measuring began.
 
-    It is that of the engine's memory or, if the engine's memory is flat and little is left, of what is left.
+    This is the timeline of the engine's memory. If the engine's memory has hardly changed but little memory is left, it
+    is the timeline of the memory that is left.
     """
     memory, measured_ns = view.memory, view.progress.measured_ns
     if measured_ns is None:
@@ -138,7 +139,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """Return the lines of a pane that is shown alone: figures, and timelines of the main figures."""
+    """Return the lines of the pane when it is shown alone: figures, and timelines of the main figures."""
     memory = view.memory
     shown = (("program", memory.application),
              ("engine RSS", memory.rss), ("PSS", memory.pss), ("GPU", memory.gpu), ("cgroup", memory.cgroup),
@@ -223,9 +224,10 @@ def _limit(memory: MemoryView) -> Iterator[Piece]:
 
 
 def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: str = "text") -> Line:
-    """Return a line of the pane: the name of a figure, its present value from `track` (None: no sensor), and notes.
+    """Return a line of the pane: the name of a figure, its present value, and `notes`.
 
-    Without a value, a note says why. A single note is cut to the width. Of several notes, the last ones are left out.
+    `track` is the sensor with the value, or None if there is no such sensor. Without a value, the line says why there
+    is none, instead of `notes`. If the line is too long, the last notes are left out, but an only note is cut.
     """
     if track is None:
         notes = ("no such sensor",)

@@ -122,7 +122,10 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
 
 
 def _events(operator: OperatorView, view: MonitorView) -> OperatorEvents | None:
-    """Return what was counted in an operator, or None if nothing was counted or it does not run on the CPU."""
+    """Return the counts of events, such as cycles, while one operator ran. Return None if there are no counts.
+
+    For an operator that does not run on the CPU, the result is always None.
+    """
     return view.operator_events.get(key_of(operator)) if operator.provider in ON_CPU else None
 
 
@@ -199,9 +202,10 @@ def _where(view: MonitorView, area: Area) -> list[Line]:
 
 
 def _p50_ns(view: MonitorView) -> float | None:
-    """Return the p50 latency in ns of the chosen window, or else of the session; None without an inference.
+    """Return the p50 latency in ns of the chosen window. If it has no inference, return that of the session.
 
-    Inferences that were slowed by profiling do not count. For a language model, return the time of a token.
+    Return None if the session has no inference either. Inferences that were slowed by profiling do not count. For a
+    language model, the latency is the time of a token.
     """
     if view.manifest is not None and view.manifest.generation is not None:
         return plain_run_ns(view.operators.run_ns, view.operators.overhead)
@@ -223,7 +227,7 @@ def _columns(area: Area) -> list[Column]:
 
 
 def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area, name_cells: int) -> list[Piece]:
-    """Return the cells of an operator's row. `largest` is the largest share, and `name_cells` the room of the name."""
+    """Return the cells of an operator's row. `largest` is the largest share, and `name_cells` the width of the name."""
     p50_ns, is_narrow = _p50_ns(view), area.width < PROVIDER_FROM_CELLS
     ns = None if p50_ns is None else scaled_ns(operator, p50_ns)
     time = or_unknown(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")

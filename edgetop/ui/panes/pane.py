@@ -47,7 +47,7 @@ class Area:
     y_zoom: int = 0  # steps by which the vertical axis of the heat map is zoomed in
 
     def clean(self, text: str) -> str:
-        """Return `text` with only those characters that the terminal can show."""
+        """Return `text` safe to print. On an ASCII terminal, all other characters are replaced."""
         return clean(text, ascii_only=self.characters.ascii_only)
 
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":

@@ -156,10 +156,10 @@ def _half(mean: Mean) -> str:
 
 
 def _whole_half(mean: Mean, meter: MeterError | MeterUnknown, rate_hz: float | None) -> str:
-    """Return half of the 95 % interval of an energy in mJ, as text. Without the meter's errors, it is that of readings.
+    """Return half the width of the 95 % interval of an energy, as a text in mJ.
 
-    `mean`: the energy of an inference in J. `meter`: by how much the meter may be off, in W. `rate_hz`: inferences per
-    second.
+    `mean` is the energy of an inference in J. `meter` is the error of the power meter in W, and `rate_hz` is the number
+    of inferences per second. If one of these two is unknown, the interval leaves out the meter's error.
     """
     if not isinstance(meter, MeterError) or not rate_hz:
         return _half(mean)

@@ -67,7 +67,7 @@ def cursor_cell(area: Area, axis: Axis, cells: int) -> int | None:
 
 
 def last(view: MonitorView) -> str:
-    """Return "last " if the session is over, else "". It stands before a value that is then no longer current."""
+    """Return "last " if the session is over, else "". It stands before values, which are old then."""
     return "last " if view.progress.phase == "over" else ""
 
 
@@ -181,7 +181,7 @@ def with_chart(view: MonitorView, points: Points | None, unit: str, figures: Dra
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """One quantity in a pane that is shown alone: a line of figures, with a timeline below it."""
+    """One quantity of a pane that is shown alone: a line of figures, with a timeline below it."""
 
     figures: Line
     points: Points | None  # the timeline; None or an empty one shows only the figures

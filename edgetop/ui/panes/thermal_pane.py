@@ -148,7 +148,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """Return the lines of a pane that is shown alone: a chart per temperature zone, and per clock with its cap."""
+    """Return the lines of the pane when it is shown alone: a chart per temperature zone, and per clock with its cap."""
     series = view.sensor_series
     # Sort by the highest temperature so far, which seldom changes, so that charts stay in place.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))
@@ -220,9 +220,10 @@ def _squeezed(zones: Sequence[Line], clocks: Sequence[Line], height: int) -> lis
 
 
 def has_charts(view: MonitorView) -> tuple[bool, bool, bool]:
-    """Return (temperature, clock, CPU use of others): whether each is worth a chart.
+    """Return whether each of three quantities needs a chart: (temperature, clock, CPU use of other processes).
 
-    The CPU use of others is one if it slowed the model, and the other two if they have changed enough.
+    Temperature and clock need a chart if they have changed enough. The CPU use of other processes needs one if it
+    slowed the model.
     """
     thermal = view.thermal
     is_contended = any(of.cause == "contention" for of in view.slowdowns.slowdowns) or view.slowdowns.contended_now
