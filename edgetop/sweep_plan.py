@@ -156,7 +156,10 @@ class Plan:
         return (*several, *(name for name, each in texts.items() if len(each) > 1)) or ("model",)
 
     def name_of(self, settings: Settings) -> str:
-        """Return a name for a combination: its settings that vary in this sweep, or the program's name."""
+        """Return a name for a combination: the values of the settings that vary in this sweep.
+
+        If these have no text, the name is the program's name.
+        """
         return settings.words(self.varied) or self.program or ""
 
     @property

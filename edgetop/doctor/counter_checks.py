@@ -13,10 +13,10 @@ CALLED = "counters"
 
 
 def check_counters(facts: Facts, calls: Calls | None = None) -> list[Check]:
-    """Return a check for what can be counted, and one for each thing that cannot, with the command that would help.
+    """Return checks that say what can be counted, and for each thing that cannot, why and which command would help.
 
-    All these checks have the status ok, because a benchmark needs no counters. To find out, counters of this process
-    are opened.
+    All these checks have the status ok, because a benchmark needs no counters. This function tries to open counters of
+    its own process. `calls` makes the system calls; None means the real ones.
     """
     found = engine_counters.discover_engine(os.getpid(), shares_process=False, root=facts.root, calls=calls)
     checks = []

@@ -1,8 +1,9 @@
 """Check whether a logout ends background processes: systemd-logind's KillUserProcesses (logind.conf(5)).
 
-The default is set when systemd is built (upstream yes since 230, Debian and its derivatives no). The configuration
-files need not mention it, so logind is asked first. Lingering alone does not save a process of the session. It keeps
-the user's service manager alive, under which a run can be started.
+The default of KillUserProcesses is set when systemd is built: yes upstream since 230, no in Debian and its derivatives.
+The configuration files need not mention it, so logind is asked first. If it is yes, a logout ends every process of the
+login session, even of a user who lingers. Lingering keeps the user's service manager alive after the logout, and runs
+that were started under this manager.
 """
 
 import contextlib
@@ -29,7 +30,7 @@ def check(facts: Facts, uid: int) -> list[Check]:
 
 
 def lingers(root: Root, uid: int) -> bool:
-    """Whether the user's processes continue after the last logout, because systemd's lingering is on for `uid`."""
+    """Whether systemd's lingering is on for the user `uid`: their service manager runs on after the last logout."""
     name = str(uid)
     with contextlib.suppress(KeyError):  # no such user
         name = pwd.getpwuid(uid).pw_name

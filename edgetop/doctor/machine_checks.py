@@ -53,7 +53,10 @@ UPROBES = "uprobes"
 
 
 def check_uprobes(_: Facts) -> list[Check]:
-    """Return a check of whether `edgetop watch --pid` can work. It is always ok: a benchmark needs no `watch --pid`."""
+    """Return a check of whether `edgetop watch --pid` can work.
+
+    Its status is always ok, because a benchmark needs no `watch --pid`.
+    """
     if why := perf.why_not():
         return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
     return [ok(UPROBES, "edgetop watch --pid can watch programs that run already, as root")]
@@ -62,7 +65,7 @@ def check_uprobes(_: Facts) -> list[Check]:
 def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
     """Return one check about all devices that cannot be opened. `closed` are these devices.
 
-    The worst status is a warning, because edgetop also measures without these devices.
+    Its status is at most a warning, because edgetop also measures without these devices.
     """
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
@@ -141,10 +144,10 @@ def file_system(folder: Path, mountinfo: str) -> str | None:
 
 
 def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
-    """Return the free space on the disk of `folder`, and how long each flush to it took in s. Raises OSError.
+    """Return the free space on the disk of `folder`, and how many seconds each flush of a block took. Raises OSError.
 
-    At most 640 KiB are written, within about two seconds. `kind` is the type of the file system, such as `ext4`, for
-    the result.
+    At most 640 KiB are written, within about two seconds. The result also has `kind`, the type of the file system, such
+    as `ext4`.
     """
     flushes: list[float] = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
@@ -249,7 +252,8 @@ def check_runtimes(facts: Facts) -> list[Check]:
 def read_inventory(python: str, timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     """Return which Python, NumPy and runtimes the interpreter `python` has.
 
-    The dict is the output of `child/__main__.py --inventory`. Raises OSError or ValueError.
+    The dict has the keys "python" (its version), "numpy", "runtimes" (versions, providers and errors by the runtime's
+    name) and "plugins". Raises OSError or ValueError if the interpreter cannot be asked within `timeout_s` seconds.
     """
     try:
         done = subprocess.run(  # noqa: S603  the user's own interpreter and our own file

@@ -70,16 +70,14 @@ class Player(Protocol):
     def ahead(self) -> Batch | None:
         """Return the next part of the session, or None at the end.
 
-        Successive calls read the session from its beginning.
-
-        This reading is independent of the replay's position.
+        The first call returns the beginning of the session. The replay's position has no effect.
         """
 
     def checkpoint_ns(self) -> int | None:
-        """Return the session time in ns under which the caller of `ahead` must save its state now.
+        """Return a session time in ns if the caller of `ahead` must save its state now, to find it again by this time.
 
-        Return None if no state must be saved now. After a later seek, a batch may begin at a time with a saved state
-        instead of at the session's beginning.
+        Return None if no state must be saved now. After a later seek, a batch may begin at this time instead of at the
+        session's beginning. The caller then needs the saved state.
         """
 
 

@@ -89,7 +89,10 @@ class BoardView:
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """Return what the filter searches: name, host, group, labels, verdict, model and board type, in lower case."""
+        """Return the text in which a filter looks for the user's words.
+
+        It has the board's name, host, group, labels, verdict, model and type, in lower case.
+        """
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)

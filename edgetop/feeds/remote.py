@@ -77,7 +77,7 @@ Connect = Callable[[str | None, bool], Link]
 
 @frozen
 class Confirmed:
-    """The board's answer to the command with this number."""
+    """The board's answer to a command. `number` is the number with which the command was sent."""
 
     number: int
     answer: Answer

@@ -113,7 +113,10 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """Return how many of the times in the recording's `stops_ns` lie between two saved states of the reader."""
+        """Return how many of the recording's `stops_ns` it is from one saved state of the reader to the next.
+
+        `stops_ns` are the session times up to which reading is fastest.
+        """
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
 

@@ -21,8 +21,8 @@ stands. `litert-benchmark --result_json` writes the same figures under `latency`
     INFO: [./litert/tools/benchmark_litert_model.h:96] Inference (std):      0.01
 
 Guides show one figure in each line, such as `Inference (avg): 12.34 ms`. Figures below a line `Inference timings in
-us:` have no unit, such as `Warmup (avg): 12890`. The same without that line and without any unit is taken for
-microseconds, and a note says so. `operator_table` reads the tables of operators.
+us:` have no unit, such as `Warmup (avg): 12890`. If that line is missing and no figure has a unit, microseconds are
+assumed, and a note says so. `operator_table` reads the tables of operators.
 """
 
 import re
@@ -241,10 +241,10 @@ def _summary(
 
 
 def _split(page: Page, told: Mapping[str, float]) -> tuple[dict[str, JsonValue], dict[str, JsonValue]]:
-    """Return the printed figures as two dicts: figures that edgetop's reports have too, and further figures.
+    """Return `(figures that edgetop's reports have too, further figures)`.
 
-    `told` has the printed figures in ms, by name such as `mean` or `p5`. The keys of the results are names with a unit,
-    such as `mean_ms`.
+    `told` has the printed figures in ms, by name such as `mean` or `p5`. The keys of the two results are these names
+    with a unit, such as `mean_ms`.
 
     Figures of 0 are left out, with a note in `page`, since no inference takes 0 ms. Raises ValueError if the mean is 0.
     """
@@ -346,9 +346,9 @@ def _figures(
 ) -> tuple[dict[str, JsonValue], dict[str, JsonValue], int | None]:
     """Return `(figures, further figures, number of warm-up inferences)` of one run. The number is None if unknown.
 
-    `stats` has `(count, rest of the line)` as texts for each line with `count=`. `mean_ms` is the mean of the measured
-    inferences, which the end of the output gives. `is_mean` takes a line's mean in microseconds and returns whether it
-    equals `mean_ms`. The line with that mean has the figures. Without such a line, the only figure is `mean_ms`.
+    `stats` has `(count, rest of the line)` as texts for each line with `count=`. `mean_ms` is the mean at the end of
+    the output, of the measured inferences. `is_mean` takes a line's mean in microseconds and returns whether it equals
+    `mean_ms`. The figures are read from the line with that mean. Without such a line, `mean_ms` is the only figure.
     """
     figures: dict[str, JsonValue] = {"mean_ms": mean_ms}
     places = (*range(1, len(stats)), 0)[: len(stats)]  # the first one last: it is usually the warm-up's

@@ -68,9 +68,9 @@ def header_of(text: str, asked: str | None = None) -> tuple[int, Separators, lis
     columns. `cells` are the cells of the first row of numbers below the names, or [] if there is no such row.
 
     The row may stand below lines of other programs. It must name a column of latencies, and a number must stand below
-    that name. `asked` is the name of the column of latencies, if the user chose one. Otherwise a name with a unit is
-    preferred. If no row is found, the first line that is not blank and no comment is taken; `number` is 0 if the text
-    has no such line.
+    that name. `asked` is the name of the column of latencies, or None if the user chose none. With None, a row that
+    names the unit too is preferred. If no row is found, the first line is returned that is not blank and no comment.
+    `number` is 0 if the text has no such line either.
     """
     rows = list(itertools.islice(_rows(text), LOOKED_AT))
     for wants in (_candidates, _unitless) if asked is None else (partial(_asked, asked),):
@@ -101,9 +101,8 @@ def _asked(asked: str, names: Sequence[str]) -> list[int]:
 def is_table(text: str, *, has_numbers: bool = False) -> bool:
     """Return whether a text is a table of latencies: whether a row names a column of latencies.
 
-    If the name has a unit, such as `latency_ms`, this is enough. With `has_numbers`, a row of numbers must follow too.
-    A name without a unit, such as `latency`, always needs a number below, and columns that are not separated by blanks.
-    The user can then give the unit.
+    If the name has a unit, such as `latency_ms`, a row of numbers must follow only if `has_numbers` is True. If the
+    name has no unit, such as `latency`, a number must stand below it, and blanks must not be the columns' separator.
     """
     _, separators, names, below = header_of(text)
     if candidates := _candidates(names):
@@ -113,7 +112,10 @@ def is_table(text: str, *, has_numbers: bool = False) -> bool:
 
 
 def why_no_table(text: str) -> str:
-    """Return why a text, a table of numbers, is no table of latencies, and which option helps. "" for other texts."""
+    """Return why a table of numbers is no table of latencies, and which option helps, as one sentence.
+
+    Call it only if `is_table(text)` is False. Return "" if the text is no table of numbers.
+    """
     rows = list(itertools.islice(_rows(text), SHOWN + 1))
     if len(rows) < 2:
         return ""

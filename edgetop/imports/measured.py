@@ -222,7 +222,7 @@ def number(text: str, most: float = 1e15) -> float:
 
 
 def time_ms(text: str, scale: float = 1.0) -> float:
-    """Return a time in ms. `text` is its number, and `scale` is how many ms one unit of that number is.
+    """Return a time in ms. `text` is the time as a number of units, and `scale` is the length of a unit in ms.
 
     Raises ValueError if the time is negative or longer than two days.
 
@@ -233,7 +233,7 @@ def time_ms(text: str, scale: float = 1.0) -> float:
 
 
 def time_ns(text: str, scale: float = 1.0) -> int:
-    """Return a time in ns. `text` is its number, and `scale` is how many ms one unit of that number is.
+    """Return a time in ns. `text` is the time as a number of units, and `scale` is the length of a unit in ms.
 
     Raises ValueError if the time is negative or longer than two days.
 

@@ -109,9 +109,9 @@ class PowerTrace:
     def pieces(self) -> Iterator[Piece]:
         """Yield all samples of the log, in pieces of successive rows.
 
-        Left out, and told in `notes` afterwards, are rows without a number, and rows whose time lies before an earlier
-        row's time. Rows with the same time are spread evenly up to the next time. Raises OSError, or ValueError if the
-        log's time stands still.
+        Rows without a number, with an impossible power, or with a time before an earlier row's time are left out. When
+        all is read, `notes` says how many. Rows with the same time are spread evenly up to the next time. Raises
+        OSError, or ValueError if too many successive rows have the same time.
         """
         layout, skipped, back, used = self._layout, SkippedRows(), SkippedRows(), 0
         places = [layout.time[0], *(place for place, _ in layout.factors)]
@@ -146,13 +146,19 @@ class PowerTrace:
 
 
 class _Still:
-    """Raises an error if the times of a log stand still. `row` is the number of the line before the first row."""
+    """Raises an error if too many successive rows of a log have the same time.
+
+    `row` is the line number of the log's header, from which rows are numbered.
+    """
 
     def __init__(self, row: int) -> None:
         self._row, self._since, self._last_s = row, row + 1, -np.inf
 
     def add(self, t_s: Floats) -> None:
-        """Add the times of the next rows, which do not decrease. Raises ValueError if they stand still."""
+        """Add the times of the next rows, in s. They must not decrease.
+
+        Raises ValueError if more than STILL_ROWS successive rows have the same time.
+        """
         if not len(t_s):
             return
         changes = self._row + 1 + np.flatnonzero(np.diff(t_s, prepend=self._last_s))
@@ -221,11 +227,13 @@ def _find_layout(spec: TraceSpec) -> _Layout:
 def _with_units(
     names: Sequence[str], cells: Sequence[str], separators: Separators, time: tuple[int, float], begin_s: float
 ) -> tuple[tuple[int, float], float]:
-    """Return `(time, begin_s)` with what a line of units below the names says of the time.
+    """Return `(time, begin_s)`, corrected by the line of units that stands below the names of the columns.
 
-    `time` is the position of the column of times (from 0) with its factor to s, and `begin_s` is added to each time.
-    A Rigol numbers its samples (`X`), and has the first time and the step in s below the names `Start` and `Increment`.
-    `names` are the columns' names in lower case, and `cells` the cells of the line of units.
+    `time` is `(position from 0, factor to s)` of the column of times, and `begin_s` is added to each time. `names` are
+    the columns' names in lower case, and `cells` are the cells of the line of units.
+
+    An oscilloscope of Rigol numbers its samples in the column `X`. Its line of units has the first time in s below
+    `Start`, and the time between samples in s below `Increment`.
     """
     below = dict(zip(names, cells, strict=False))
     if names[time[0]] == "x" and {"start", "increment"} <= below.keys():
@@ -261,9 +269,9 @@ def _place(names: Sequence[str], wanted: str) -> int:
 
 
 def _flag(names: Sequence[str], wanted: str) -> Flag:
-    """Return where the log has the digital signal `wanted`. Raises ValueError if it has none.
+    """Return the column of the digital signal `wanted`, such as `D3`. Raises ValueError if the log lacks it.
 
-    A PPK2 may have all signals in one column `D0-D7`, a character for each.
+    A PPK2 may have all signals in one column `D0-D7`. The result then also says which character is the signal.
     """
     number = re.fullmatch(r"d([0-7])", wanted.lower())
     if number and wanted.lower() not in names and ALL_SIGNALS in names:
@@ -274,9 +282,9 @@ def _flag(names: Sequence[str], wanted: str) -> Flag:
 def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], Sequence[tuple[int, float]], float]:
     """Return `(time, factors, constant)`, which say how a row gives its time in s and its power in W.
 
-    `time` is a pair of a column's position (from 0) and a factor to s. `factors` has a pair for each column whose
-    values are multiplied. The power is their product, multiplied by `constant`. `spec` is the user's description of the
-    log. `names` are the columns' names in lower case. Raises ValueError if a column is missing.
+    `time` is `(position from 0, factor to s)` of the column of times. `factors` has `(position, factor)` of one or two
+    columns. The power is the product of these columns' values, these factors and `constant`. `spec` is the user's
+    description of the log. `names` are the columns' names in lower case. Raises ValueError if a column is missing.
     """
     if spec.format in NAMED and not spec.columns:
         return layout_of(spec.format, names, spec.volts)
@@ -296,10 +304,10 @@ def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], 
 
 
 def _loose(names: Sequence[str], quantity: str) -> tuple[int, float] | None:
-    """Return the first column that measures `quantity`, as `(position from 0, factor to s, A, V or W)`.
+    """Return `(position from 0, factor)` of the first column that measures `quantity`, or None if none does.
 
-    None if no column measures it. `names` are the columns' names in lower case, such as `current (ma)`. `quantity` is
-    "time", "current", "voltage" or "power".
+    `quantity` is "time", "current", "voltage" or "power". The factor converts the column's values to s, A, V or W.
+    `names` are the columns' names in lower case, such as `current (ma)`.
     """
     for place, name in enumerate(names):
         words = name.replace("_", " ").split()

@@ -101,9 +101,9 @@ class _Rows:
     def log(self, note: str, command: Sequence[str] = (), *, is_of_profiler: bool = False) -> SensorLog:
         """Return all samples as sensor readings, with the program's totals.
 
-        A sample is a mean over the time since the sample before. For the first sample, the median of these times is
-        assumed, or 1 s if it is the only sample. `note` tells the user how the times were found. `command` is the
-        program's command line. If it is empty, the program's name is used.
+        A sample is a mean over the time since the sample before. The first sample has none before: its time is taken as
+        the median time between samples, or as 1 s if it is the only sample. `note` tells the user how the times were
+        found. `command` is the program's command line. If `command` is empty, the program's name is used instead.
 
         With `is_of_profiler`, the totals are computed as Auptimizer's Profiler does: the time from the first to the
         last sample, and the mean CPU load of all samples. Raises ValueError if there are no samples, or samples of two

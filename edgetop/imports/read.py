@@ -235,10 +235,10 @@ def _replaced(text: str) -> str:
 def _read_table(path: Path, forms: Sequence[tuple[str, tuple[str, ...]]], options: Options) -> Reading:
     """Return the inferences of a table of latencies.
 
-    `forms` has `(text, programs)` pairs: the file's text as it is, and then after each removal of one more prefix. Such
-    a prefix comes from another program, such as `ts`; `programs` names those whose prefixes were removed. The first
-    column of a table may look like a prefix. So a prefix is only removed if the line with the names of the columns has
-    it too.
+    `forms` has `(text, programs)` pairs. The first text is the file's text as it is. Each further text lacks one more
+    prefix of its lines, such as the time that the program `ts` writes before each line. `programs` names the programs
+    whose prefixes the text lacks. The first column of a table may look like a prefix. So a prefix is only removed if
+    the line with the names of the columns has it too.
     """
     refused: ValueError | None = None
     lines = [form.split("\n") for form, _ in forms]

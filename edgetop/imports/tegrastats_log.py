@@ -95,7 +95,10 @@ def read_log(page: Page, interval_ns: int) -> SensorLog:
 
 
 class _Parts:
-    """Counts the lines of a log that have words of one kind, such as unknown words. Keeps those of the first line."""
+    """Counts the lines of a log that have words of one kind, such as unknown words.
+
+    Keeps the words of the first such line, for a message.
+    """
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""  # the number of lines that have such parts, and those of the first one

@@ -57,8 +57,8 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
     """Return the inferences in a file of `--exportTimes`.
 
     `entries` are the objects of the file's JSON list, as in `{"startComputeMs": 1.0, "endComputeMs": 2.5, ...}`.
-    `warmup_ns` is the duration of the warm-up: an inference whose computation began earlier counts as warm-up, as in
-    trtexec. Raises ValueError if a value is missing or cannot be right.
+    `warmup_ns` is the duration of the warm-up. As in trtexec, an inference is of the warm-up if its `startComputeMs` is
+    less than this. Raises ValueError if a value is missing or cannot be right.
     """
     # Before 8.0 the start of the copy to the device is under the key of the start of enqueueing.
     # The first versions do not have that key, and there the values are not swapped.
@@ -87,9 +87,9 @@ def read_times(entries: Sequence[Any], warmup_ns: int = WARMUP_NS) -> Times:
 
 
 def _column(entries: Sequence[Any], *names: str) -> Floats:
-    """Return one value in ms of each entry: the value under the first of `names` that is a key of the first entry.
+    """Return the time in ms that each entry has under one key. `entries` are JSON objects, as in `{"latencyMs": 2.5}`.
 
-    `entries` are JSON objects, as in `{"latencyMs": 2.5}`. Raises ValueError if an entry lacks that key, or if a value
+    The key is the first of `names` that the first entry has. Raises ValueError if an entry lacks the key, or if a value
     is no possible time.
     """
     name = next((name for name in names if name in entries[0]), names[0])

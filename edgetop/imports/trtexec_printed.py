@@ -188,7 +188,7 @@ def _of_averages(page: Page, averages: "list[re.Match[str]]") -> Summary:
 
 
 def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", options: str) -> int | None:
-    """Return the number that the user gave with an option of trtexec, or None if the output does not say.
+    """Return the number that the user gave for one option of trtexec, or None if the output does not say.
 
     The pattern `line` is searched in the printed list of options. If it is not found, the pattern `option` is searched
     in `options`, the command line.
@@ -198,10 +198,10 @@ def _told(page: Page, line: "re.Pattern[str]", option: "re.Pattern[str]", option
 
 
 def _per_batch(queries: "re.Match[str] | None", batch: int | None) -> int | None:
-    """Return the number of inferences, or None if it is 0 or unknown.
+    """Return the number of inferences: the number of queries divided by `batch`. None if it is 0 or unknown.
 
-    trtexec counts each item of a batch as a query. `queries` is a match; its first group is the number of queries.
-    `batch` is the number of items in a batch; None stands for 1.
+    `queries` is the match whose first group is the number of queries, or None if the output has none. `batch` is the
+    number of items in a batch, each of which trtexec counts as a query. None stands for 1.
     """
     return (count(queries[1]) // (batch or 1) or None) if queries else None
 

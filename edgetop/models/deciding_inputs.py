@@ -35,7 +35,8 @@ class Deciding:
 def deciding_inputs(model: Model) -> Deciding:
     """Return the types of operators whose work depends on values, and the model inputs that give these values.
 
-    Operators of all graphs count. Inputs are only found for operators of the main graph.
+    Operators in inner graphs, such as the branches of `If`, are included. But model inputs are only found for operators
+    of the main graph.
     """
     counts: Counter[str] = Counter()
     sets: dict[str, set[str]] = {}

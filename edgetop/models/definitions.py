@@ -61,10 +61,10 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 
 
 def _generated(node: Node) -> list[str | None]:
-    """Return the dtype of a generated output, in a list.
+    """Return, in a list, the dtype of the output of an operator that generates values, such as RandomNormalLike.
 
-    It is the dtype in the attribute `dtype`. Without that attribute it is the first input's dtype, and without an input
-    float32.
+    The attribute `dtype` gives it. If that attribute is missing, it is the dtype of the first input. If the operator
+    has no input either, it is float32.
     """
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 

@@ -138,10 +138,10 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Return sums under the keys `macs`, `flops` and `bytes`, and counts under `macs_unknown` and so on.
+    """Return the sums for `inspect --json`: under the key `macs`, the MACs of all operators whose MACs are known.
 
-    A count is the number of operators whose MACs, FLOPs or bytes are unknown. If they are unknown for every operator,
-    the sum is None.
+    Under `macs_unknown` is the number of operators whose MACs are unknown. If no operator's MACs are known, `macs` is
+    None. The keys for `flops` and `bytes` are alike.
     """
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):

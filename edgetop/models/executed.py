@@ -97,8 +97,9 @@ def _kind(op_type: str) -> str:
 class _Named:
     """Finds an operator of the model's file by its name. An ambiguous name gives None.
 
-    A function that is called several times has the same names in each call. If the work is the same in all calls, each
-    `get` returns the operator of the next call.
+    The operators of a function that the model defines have the same names in each call of the function. If their work
+    is the same in all calls, the first `get` returns the operator of the first call, the second `get` that of the
+    second call, and so on.
     """
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
@@ -141,8 +142,7 @@ class _OnnxRuntime:
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
         """Return the operator of the file that the name of `info` refers to, or None if it is unknown.
 
-        `info` is an operator that ran. The runtime made `info` from the returned operator, or fused that operator with
-        operators before it.
+        `info` is an operator that ran. If the runtime made `info` from several operators, the last of them is returned.
         """
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
@@ -161,7 +161,7 @@ class _OnnxRuntime:
         """Return the chain of operators of the file that the runtime merged into `info`, or None if it is unknown.
 
         The chain begins with an operator of the same kind as `info` and ends with `last`. `taken` are the positions of
-        operators that other matches use already.
+        operators that must not be in the chain, because they are matched already.
         """
         if info.op_type == "QuickGelu":
             return self._swish(last)
@@ -177,9 +177,10 @@ class _OnnxRuntime:
         return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
 
     def _swish(self, product: OperatorCost) -> Origin | None:
-        """Return the operators that compute x * sigmoid(x) or x * sigmoid(a * x), or None if it is something else.
+        """Return the operators that compute x * sigmoid(x) or x * sigmoid(a * x) and end with `product`.
 
-        `product` is the multiplication at the end. Source: onnxruntime/core/optimizer/quick_gelu_fusion.cc.
+        Return None if `product` is not the multiplication in such a formula. Source:
+        onnxruntime/core/optimizer/quick_gelu_fusion.cc.
         """
         for x, gated in itertools.permutations(product.operator.inputs, 2):
             gate = self._makers.get(gated)
@@ -211,8 +212,8 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
     """Return, for each operator that TFLite ran, the operator of the file from which it was made, or None if unknown.
 
-    An operator that ran alone has the type of the file, and its name is the name of its first output. Operators of
-    XNNPACK have other names, so they are matched by their order.
+    Operators that TFLite itself ran have the same type and name as in the file, so they are matched by these. Operators
+    that XNNPACK ran have other names, so they are matched by their order.
     """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
     ran = [by_name.get((info.name, info.op_type)) for info in infos]
@@ -224,10 +225,10 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 
 
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
-    """Yield `(place, operator)` for the operators that XNNPACK ran: the place in `infos`, and the operator of the file.
+    """Yield `(position in infos, operator of the file)` for each operator that XNNPACK ran and that can be matched.
 
-    `left` are the operators of the file that have no match yet. Operators of one kind are only matched if as many of
-    them ran as are in `left`.
+    `left` are the operators of the file that have no match yet. The operators of one kind are matched in their order,
+    if XNNPACK ran as many of that kind as `left` has.
     """
     places: dict[tuple[str, ...], list[int]] = {}
     for place, info in enumerate(infos):

@@ -140,9 +140,9 @@ def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
 
 
 def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
-    """Whether the value of a constant is worth reading, because shapes may be computed from it.
+    """Whether the value of a constant should be read from the file, because shapes may be computed from it.
 
-    It must be of dtype float32, int32, int64 or bool, with at most MAX_VALUE_ELEMENTS elements.
+    True if its dtype is float32, int32, int64 or bool, and it has at most MAX_VALUE_ELEMENTS elements.
     """
     elements = count(shape)
     return dtype in {"float32", "int32", "int64", "bool"} and elements is not None and elements <= MAX_VALUE_ELEMENTS

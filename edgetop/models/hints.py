@@ -139,16 +139,19 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
 
 
 def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
-    """Return the operators' share of the model's bytes, such as `12 %`, or "" if the share is below NOTABLE_SHARE."""
+    """Return the operators' share of the bytes that the model reads and writes, such as `12 %`.
+
+    Return "" if the share is below NOTABLE_SHARE.
+    """
     moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
     return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
 
 
 def _annotations(graph: Graph) -> set[int]:
-    """Return the positions of the QuantizeLinear and DequantizeLinear operators that form pairs.
+    """Return the positions of the QuantizeLinear and DequantizeLinear operators that only mark others as quantised.
 
-    Such a pair only marks its neighbours as quantised. Runtimes merge the pair with its neighbours, so the pair costs
-    nothing.
+    Such an operator is one of a pair, or a DequantizeLinear of a constant. Runtimes merge it with its neighbours, so it
+    costs nothing.
     """
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
@@ -186,7 +189,7 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
 def _keeps_activations(operator: Operator) -> bool:
     """Whether an operator is a MatMulNBits that computes on float activations.
 
-    Its attribute `accuracy_level` can ask for int8 instead (ContribOperators.md).
+    It does, unless its attribute `accuracy_level` asks for int8 activations (ContribOperators.md).
     """
     return operator.op_type == "MatMulNBits" and operator.attributes.get("accuracy_level", 0) != _INT8_ACTIVATIONS
 

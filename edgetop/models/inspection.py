@@ -72,7 +72,7 @@ READERS = {"onnx": read_onnx, "tflite": read_tflite, "openvino": read_openvino, 
 def read_model(path: Path, fmt: str) -> Model:
     """Read a model file. `fmt` is its format: `onnx`, `tflite`, `openvino` or `ncnn`.
 
-    Raises InputError if the file cannot be read, or if the format is another one.
+    Raises InputError if the file cannot be read, or is in another format.
     """
     data = map_file(path)
     if bytes(data[4:8]) == b"ORTM":

@@ -90,8 +90,8 @@ _CONVOLUTIONS = frozenset({"convolution", "groupconvolution", "maxpool", "avgpoo
 def with_ir_shapes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
     """Return the tensors of `graph` with the shapes that follow from `inputs`, the shape of each input by name.
 
-    A size that cannot be determined is None. If an input is given another size than the file has, only shapes with a
-    complete rule are known.
+    A size that cannot be determined is None. If `inputs` contradict a size in the file, the sizes in the file are no
+    longer used: a tensor that depends on `inputs` has the shape by the rule for its operator, or None without a rule.
     """
     tensors = list(graph.tensors)
     changed: set[int] = set()
@@ -142,10 +142,10 @@ def _ruled(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | Non
 def _filled(
     stated: Sizes | None, ruled: Sizes | None, operator: Operator, read: Sizes | None, before: Sizes | None
 ) -> Sizes | None:
-    """Return the sizes that the file states, with its open ones filled in.
+    """Return `stated`, the sizes of an output in the file, with its unknown sizes (None) filled in where possible.
 
-    `ruled` are the sizes by the operator's rule, None without one. `read` are the sizes of its first input, and
-    `before` the same as in the file.
+    `ruled` are the output's sizes by the rule for `operator`, or None without a rule. `read` are the present sizes of
+    the operator's first input. `before` are the sizes that the file states for this input.
     """
     if stated is None or None not in stated:
         return stated if stated is not None else ruled
@@ -177,7 +177,6 @@ def _same(_operator: Operator, read: Sequence[Sizes | None], _stated: Sizes | No
 
 
 def _broadcast(_operator: Operator, read: Sequence[Sizes | None], _stated: Sizes | None) -> Sizes | None:
-    """Return the sizes after numpy's broadcasting."""
     known = [sizes for sizes in read if sizes is not None]
     if len(known) < len(read):
         return None
@@ -211,7 +210,7 @@ def _concat(operator: Operator, read: Sequence[Sizes | None], _stated: Sizes | N
 
 
 def _window(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | None) -> Sizes | None:
-    """Return the sizes after a convolution or a pooling: those of the windows at all positions."""
+    """Return the sizes after a convolution or a pooling. Along each axis, it is the window's number of positions."""
     sizes, kind = read[0], operator.op_type.lower()
     if sizes is None or stated is None:
         return None

@@ -72,16 +72,16 @@ class Drafts:
 
 
 class Call:
-    """One call of a function that the model defines: maps the names of the function's tensors to tensors.
+    """One call of a function that the model defines.
 
-    The tensors belong to the graph that contains the call.
+    It maps the names of the function's tensors to tensors of the graph that contains the call.
     """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
         """Map the tensors of `function` to tensors of `graph`, for the call `operator`.
 
-        `number` is the number of earlier calls of the same function. It is part of the new names, so that they differ
-        from call to call.
+        `number` is the number of earlier calls of the same function. It is part of the names of the new tensors, so
+        that each call has different names.
         """
         self.graph = graph
         self.function = function
@@ -196,9 +196,9 @@ class _ModelReader:
         """Return the tensors that a graph reads but a surrounding graph defines.
 
         The result maps each tensor's index in this graph to its index in the graph directly around it. The tensor's
-        dtype and shape are copied from the definition. `drafts` has the graph's tensors, `operators` are its operators,
-        and `outputs` the indices of its outputs. `given` are the tensors of this graph that are not made by an
-        operator. `around` are the surrounding graphs, the outermost first.
+        dtype and shape are copied from the definition. `drafts` has this graph's tensors, and `operators` are its
+        operators. `outputs` are the indices of its outputs. `given` are the indices of its tensors that exist before an
+        operator runs, such as inputs. `around` are the surrounding graphs, the outermost first.
         """
         if not around:
             return {}
@@ -234,8 +234,9 @@ class _ModelReader:
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
         """Read operators from the bytes of their nodes.
 
-        `nodes` are the encoded operators. The first one gets the position `first`, and the following ones count up.
-        `scopes` hold the tensors by name, first of the surrounding graphs, last of the present graph.
+        `nodes` are the encoded operators. The first operator gets the position `first`, and each further operator the
+        next position. `scopes` find tensors by name: the last scope is the graph (or call of a function) that has the
+        nodes, and the scopes before are the graphs around it, the outermost first.
         """
         operators: list[Operator] = []
         for data in nodes:
@@ -266,7 +267,8 @@ class _ModelReader:
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
         """Return `(operator, function of the model that the operator calls)`. The function is None if it calls none.
 
-        `scopes` hold the tensors by name, first of the surrounding graphs, last of the present graph.
+        `data` are the node's bytes, and `position` becomes the operator's position. `scopes` find tensors by name: the
+        last scope is the graph (or call of a function) that has the node. The scopes before are the graphs around it.
         """
         texts = {3: "", 4: "", 7: "", 8: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}

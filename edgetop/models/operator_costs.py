@@ -62,10 +62,10 @@ def costs(model: Model) -> tuple[OperatorCost, ...]:
 
 
 class StoredForms:
-    """Finds, for a constant of a graph, the constant in the file from which it is made by a change of type or layout.
+    """Finds, for a constant of a graph, the constant in the file from which operators make it at load.
 
-    For example, TFLite stores float16 weights and converts them with DEQUANTIZE. The precision of a model is the dtype
-    of its stored constants.
+    These operators only change its type or layout. For example, TFLite stores float16 weights and converts them with
+    DEQUANTIZE. The precision of a model is the dtype of the stored constants.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -187,8 +187,8 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
     """Return the sums of the costs by type of operator, such as `Conv`.
 
-    The type with most FLOPs comes first, then most bytes. Operators that are computed once, when the model is loaded,
-    do not count.
+    The types are sorted by FLOPs, the most first. Types with equal FLOPs are sorted by bytes. Operators that are
+    computed once, when the model is loaded, do not count.
     """
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
@@ -239,8 +239,8 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 def _start_states(graphs: Sequence[Graph]) -> set[Place]:
     """Return `(number of the graph, position)` of each operator that sets a variable to its first value.
 
-    Such operators are in a graph that CALL_ONCE runs before the first inference. The result is empty if no other graph
-    sets a variable: variables then never change and count as weights.
+    Such an operator is in a graph that the operator CALL_ONCE runs before the first inference. If variables are set
+    nowhere else, the result is empty: they never change then, and count as weights.
     """
     once = {
         1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs

@@ -57,10 +57,10 @@ def read(
 ) -> defaultdict[int, Any]:
     """Return the values of a message's fields, by field number. Only fields that have a reader are read.
 
-    `value` is a view of the message's bytes. A reader takes a field's content and `budget`, and returns the field's
-    value. `single` has readers for fields that occur once; if such a field is repeated, its last value counts.
-    `repeated` has readers for fields that give a list, of at most `most` items. Every field takes 1 + `each` steps from
-    the budget.
+    `value` is a view of the message's bytes. A reader is a function that takes a field's content and `budget`, and
+    returns the field's value. `single` has a reader for each field that occurs once. If such a field is repeated, its
+    last value counts. `repeated` has a reader for each field whose values are returned as a list. Such a list has at
+    most `most` items; further ones are not read. Every field takes 1 + `each` steps from the budget.
     """
     known: defaultdict[int, Any] = defaultdict(list)
     for number, part in fields(value, budget, 1 + each):
@@ -74,9 +74,9 @@ def read(
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Return `(number, position after it)` for the unsigned number of at most 64 bits at `position`, in bytes from 0.
+    """Read the varint at `position`. Return `(number, position after it)`, where the number is unsigned and of 64 bits.
 
-    Raises MalformedError if the number has no end.
+    Positions are in bytes from the beginning of `data`. Raises MalformedError if the varint has no end.
     """
     if position < len(data) and (byte := data[position]) < 0x80:  # nearly all are this short
         return byte, position + 1

@@ -19,7 +19,10 @@ class MalformedError(Exception):
 
 
 class Budget:
-    """Limits the work of reading one file. A step is a field, an element or an offset that is read."""
+    """Limits the work of reading one file, counted in steps. A step is a field, an element or an offset that is read.
+
+    When all steps are spent, `spend` raises MalformedError.
+    """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self._left = steps

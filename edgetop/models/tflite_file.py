@@ -68,12 +68,15 @@ class Table:
         return tuple(self._elements(field, scalar.size, lambda at: _read(scalar, self._data, at)))
 
     def bytes_of(self, field: int) -> memoryview:
-        """Return a view of the bytes of a field that is a vector of bytes."""
+        """Return a view of the bytes of a field that is a vector of bytes. It is empty if the field is missing."""
         start, length = self._vector(field, 1)
         return self._data[start : start + length]
 
     def length(self, field: int, size: int = 1) -> int:
-        """Return the number of elements of a field that is a vector. `size` is the size of an element in bytes."""
+        """Return the number of elements of a field that is a vector, or 0 if the field is missing.
+
+        `size` is the size of an element in bytes. Raises MalformedError if the vector is longer than the file.
+        """
         return self._vector(field, size)[1]
 
     def _elements(self, field: int, size: int, read: Callable[[int], int]) -> Iterator[int]:

@@ -186,8 +186,8 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
 def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[list[Path], str]:
     """Make cgroups with this limit. Return `(folders, version)`, where the version is text such as `cgroup v2`.
 
-    `disks` are the `(name, number)` pairs of the disks to limit. Raises InputError if a cgroup cannot be made. Cgroups
-    that were made before are removed then.
+    `disks` are the `(name, number)` pairs of the disks to limit. Raises InputError if a cgroup cannot be made. The
+    cgroups that this call has made already are then removed.
     """
     asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
     wanted = {name for name, value in asked if value is not None}
@@ -218,8 +218,8 @@ def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[l
 def _counting(limit: Limit, memberships: str, mounts: str, root: Root) -> Path | None:
     """Make a cgroup of version 1 that limits nothing, and counts the CPU time of all processes in it.
 
-    Return its folder, or None if there is none. Often the controllers `cpu` and `cpuacct` have one hierarchy; then the
-    cgroup that has the quota counts.
+    Return its folder, or None if no cgroup can be made. Return None as well if the cgroup with the CPU limit counts the
+    time already: often the controllers `cpu` and `cpuacct` are in one hierarchy.
     """
     parents = folders_of(memberships, mounts, CPUACCT)
     is_joint = limit.quota_us is not None and parents == folders_of(memberships, mounts, "cpu")
@@ -308,7 +308,7 @@ def _remove_abandoned(parent: Path, root: Root) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a cgroup and those below it, which its program may have made, as far as no process is in them."""
+    """Remove a cgroup and the cgroups below it, which its program may have made. Those with a process in them stay."""
     for place, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
             Path(place).rmdir()

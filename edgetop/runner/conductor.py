@@ -270,8 +270,8 @@ class Conductor:
     def _end_if_overdue(self) -> None:
         """End the session if the engine was told to stop and still runs after `STOP_PATIENCE_NS`.
 
-        A watched program is never killed here. If the session is to end while the program runs on (`let_go`), the
-        session ends at once. If not, the session ends when the program ends.
+        A watched program gets as long as it needs: the session ends when the program ends. But after `let_go`, this
+        call ends the session and lets the program run on.
         """
         state, since_ns = self._state, self._stop_since_ns
         if since_ns is None or not self._stop_reason:
@@ -302,7 +302,8 @@ class Conductor:
         """End this session and begin the next one, if the next one's recording is ready.
 
         All data so far belongs to this session. Time 0 of the next session is before every inference that is still to
-        come. The last batch of this session is only recorded. The screen gets the first batch of the next session.
+        come. The last batch of this session is recorded but not shown: the screen gets the first batch of the next
+        session instead.
         """
         state, recorder, rotation = self._state, self._recorder, self._rotation
         if rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:

@@ -179,8 +179,8 @@ def security_options() -> list[str]:
 def user_options(runtime: Runtime, image: Image) -> list[str]:
     """Return the options of `run` that make a container's program run as the user of edgetop.
 
-    The files that the program writes then belong to this user. Docker's daemon would run it as root. Return [] if no
-    option is needed.
+    The files that the program writes then belong to this user. Without these options, Docker's daemon would run the
+    program as root. Return [] if no option is needed.
     """
     user, group = os.geteuid(), os.getegid()
     if user == 0:

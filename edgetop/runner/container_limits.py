@@ -19,7 +19,7 @@ def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> It
     """Yield the options of `docker run` and `podman run` that set the limit.
 
     `cpus` are the numbers of the CPUs that the program is allowed to use. `root` is where system files are read. Raises
-    InputError if no disk can be limited.
+    InputError if disk traffic is to be limited, but cannot be limited on this machine.
     """
     if limit.cpus is not None:
         yield f"--cpuset-cpus={','.join(map(str, sorted(cpus)))}"

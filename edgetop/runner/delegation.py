@@ -28,7 +28,7 @@ ADVICE = "run without it to see them all, or use a model of which the provider h
 
 
 class FullyDelegated:
-    """Wraps an engine, and raises InputError if an operator runs elsewhere than the user requested."""
+    """Wraps an engine, and reports that it has failed if an operator runs elsewhere than the user requested."""
 
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation

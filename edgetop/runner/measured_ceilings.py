@@ -105,7 +105,7 @@ def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engi
 
 
 def _fastest(profiled: Profiled, probe: EngineSpec) -> dict[str, tuple[float, OperatorInfo]]:
-    """Return `(shortest time of a call in ns, operator)` by operator name. `probe` is the engine that was profiled.
+    """Return `(shortest time of a call in ns, operator)` by operator name. `probe` names the model that was profiled.
 
     Each operator is timed several times, and the fastest counts, because other load can only make it slower. Operators
     without a time are left out.

@@ -94,8 +94,8 @@ class Work:
     def begin(self, inputs: Sequence[TensorInfo], *, has_profiles: bool = True) -> None:
         """Start to read the file. `inputs` are the model's inputs with the shapes that the session uses.
 
-        `has_profiles` says that operators are timed in the session. Otherwise only `data_dependent` and `deciding` are
-        computed.
+        `has_profiles` says that operators are timed in the session. If not, FLOPs and bytes are not computed, but only
+        the attributes `data_dependent` and `deciding`.
         """
         self._inputs, self._has_profiles = inputs, has_profiles
         self._thread.start()

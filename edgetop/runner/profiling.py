@@ -80,7 +80,8 @@ class Profiled:
     def is_enough(self, runs: int) -> bool:
         """Whether enough inferences were profiled: `runs` undisturbed ones, or MOST_TIMES as many in all.
 
-        If `runs` is at least LEAST_RUNS, they must also come from at least LEAST_BURSTS bursts.
+        If `runs` is at least LEAST_RUNS, enough bursts (groups of timed inferences) are needed too: LEAST_BURSTS
+        undisturbed ones, or MOST_TIMES as many in all.
         """
         least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1
         has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts
@@ -148,8 +149,8 @@ class Profiling:
     def run(self, runs: int) -> Profiled:
         """Run at least `runs` inferences with timed operators, and return what was measured.
 
-        If most inferences fail, the result has fewer. Raises InputError if the model cannot be run or its operators
-        cannot be timed. Raises EngineDiedError if the engine ends.
+        If most inferences fail, the result has fewer than `runs`. Raises InputError if the model cannot be run or its
+        operators cannot be timed. Raises EngineDiedError if the engine ends.
         """
         self._engine.start()
         try:

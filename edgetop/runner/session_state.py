@@ -200,9 +200,10 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Remember the newest measured inferences, which profiles of operators are compared with.
+        """Remember the newest measured inferences, to compare them with inferences whose operators are timed.
 
-        `records` have times of the engine's clock. Call this before the messages of the same update are handled.
+        `records` have times of the engine's clock. Call this before `engine_said` gets the messages that the engine
+        sent together with `records`.
         """
         if self.profiles:
             self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
@@ -216,7 +217,10 @@ class SessionState:
             self._amend(methodology=methodology, constraints=constraints)
 
     def count_inferences(self, inferences: Inferences) -> None:
-        """Add `inferences` to the counts of the session. Counts that belong in the manifest are stored there."""
+        """Add `inferences` to the counts of the session.
+
+        The manifest gets the time of the first inference and, now and then, the figures of a watched program's models.
+        """
         if not len(inferences):
             return
         is_watched = self.manifest.watched is not None

@@ -1,8 +1,8 @@
-"""Reports the input sizes of some inferences of `edgetop run`, chosen at random, if inputs differ in size.
+"""Reports how large the inputs of some inferences were, if the inputs of `edgetop run` differ in size.
 
-The engine goes through its inputs in cycles, and reports the sizes of one cycle. Its records come in the order of the
-inferences, so the place of a record in the cycle gives the size of its input. A language model reports the length of
-each prompt with the time of its prefill.
+The inferences are chosen at random. The engine goes through its inputs in cycles, and reports the sizes of one cycle.
+Its records come in the order of the inferences, so the position of a record in the cycle gives the size of its input.
+For a language model, the length of a prompt is reported with the time of its prefill.
 """
 
 from dataclasses import replace

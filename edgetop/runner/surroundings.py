@@ -55,7 +55,10 @@ class Surroundings:
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Return the conditions for the next session of the same engine, whose measured phase begins at once."""
+        """Return the Surroundings of the next session of the same engine.
+
+        The measured phase of that session begins at its time 0.
+        """
         following = Surroundings()
         air = {sensor: celsius for sensor, celsius in self._temperatures.items() if sensor.startswith(AIR)}
         following.__dict__.update(self.__dict__, _temperatures=air)
@@ -63,7 +66,7 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int, *, may_begin_anew: bool = False) -> None:
-        """Note that the measured phase begins at `t_ns`, a session time. Other processes only count from then on.
+        """Note that the measured phase begins at `t_ns`, a session time. Use of the CPU by others counts from then on.
 
         `may_begin_anew` says that the phase may begin once more, when a watched program runs its first inference.
         """
@@ -78,11 +81,11 @@ class Surroundings:
             self._scheduler, self._cpus = _scheduler(self._pid), self._cpus_at_start
 
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
-        """Take the start temperatures from `readings`.
+        """Take the start temperatures from `readings`, and survey other processes if the next survey is due.
 
-        The last readings before the measured phase count. If a sensor has none, the first reading in the measured phase
-        counts. `sensors` are the session's sensors, which readings name by index. This call also surveys other
-        processes, if the next survey is due.
+        The start temperature of a sensor is its last reading before the measured phase. Without such a reading, it is
+        the sensor's first reading in the measured phase. `sensors` are the session's sensors, to which readings refer
+        by index.
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)

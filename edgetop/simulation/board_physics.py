@@ -102,7 +102,7 @@ FULL_RPM = 5200
 
 @frozen
 class Hardware:
-    """The fixed properties of a simulated board, such as its clocks, in ascending order.
+    """The fixed properties of a simulated board, such as its clocks. The clocks are in ascending order.
 
     `volts` are the CPU's voltages at the lowest and the highest clock; voltages between are interpolated.
     """
@@ -287,7 +287,10 @@ class Machine:
         return machine
 
     def polled(self, seconds: float) -> "Machine":
-        """Return the board `seconds` later, after the kernel has read its temperature once."""
+        """Return the board's state `seconds` later.
+
+        By then, the kernel has read the temperature once, and has set the fan and the clock by it.
+        """
         heat = self.heat.after(seconds, self.chip_w, SINK_K_W[0 if self.is_fan_stuck else self.fan])
         celsius = heat.celsius(self.ambient_c)
         governor = self.governor.polled(celsius) if self.governor else None

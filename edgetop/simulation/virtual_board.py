@@ -220,9 +220,9 @@ ROOM_BYTES = 4 * 2**20  # required free space: several times the size of the fil
 
 
 def home() -> Path:
-    """Return the folder in which boards make their folders. It is in memory if possible.
+    """Return the folder in which virtual boards make their folders.
 
-    Five writes a second would wear out an SD card.
+    It is in memory if possible, because five writes a second would wear out an SD card.
     """
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and has_room(place, ROOM_BYTES))

@@ -48,7 +48,7 @@ def plan(graph: Graph) -> MemoryPlan:
 def _buffers(graph: Graph) -> list[int]:
     """Return, for each tensor of the graph, the index of the tensor that owns its memory.
 
-    A tensor owns its own memory, unless it is a view, such as the output of `Reshape`.
+    A tensor owns its memory, unless it is in the memory of another tensor: the output of `Reshape` is in its input's.
     """
     buffers = list(range(len(graph.tensors)))
     for operator in graph.operators:
@@ -60,10 +60,11 @@ def _buffers(graph: Graph) -> list[int]:
 
 
 def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return `(first, last)` by buffer: the numbers of the first and the last operator that need the buffer.
+    """Return, for each buffer, the numbers `(first, last)` of the first and the last operator that need it.
 
-    `buffers` has, for each tensor, the index of the tensor that owns its memory. A tensor that is neither an input nor
-    made by an operator is a state. A state is kept until the last operator has run.
+    A buffer is the memory that a tensor owns, and the dict has it by the index of that tensor. `buffers` has this index
+    for each tensor. A tensor that is neither an input nor made by an operator is a state. A state is kept until the
+    last operator has run.
     """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))

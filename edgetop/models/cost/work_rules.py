@@ -47,7 +47,7 @@ def einsum(node: Node) -> int:
 def attention(node: Node) -> int:
     """Return the multiply-accumulates of com.microsoft's Attention: projections, scores and weighted values.
 
-    Raises UnknownError if the operator also has keys and values of the past as an input.
+    Raises UnknownError if the operator also reads cached keys and values of earlier tokens.
     """
     if node.has(4):
         raise UnknownError
@@ -60,8 +60,8 @@ def attention(node: Node) -> int:
 def multi_head(node: Node) -> int:
     """Return the multiply-accumulates of multi-head attention: scores and weighted values.
 
-    The projections are separate operators and do not count here. Raises UnknownError if the operator also has keys and
-    values of the past as inputs, or if keys or values do not have three dimensions.
+    The projections are separate operators and do not count here. Raises UnknownError if the operator also reads cached
+    keys and values of earlier tokens, or if keys or values do not have three dimensions.
     """
     if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
         raise UnknownError
@@ -97,7 +97,7 @@ def any_attention(node: Node) -> int:
 def transposed_convolution(node: Node) -> int:
     """Return the number of multiply-accumulates of a transposed convolution.
 
-    Each input element counts one for each weight that spreads it over the output.
+    Each input element is multiplied once by each weight of its input channel.
     """
     return node.elements(0) * math.prod(node.full_sizes(1)[1:])
 

@@ -182,11 +182,12 @@ class Window:
         return places - 1 if (places - 1) * stride >= size + before else places
 
     def _places_without_room(self, room: int, stride: int) -> int:
-        """Return the number of positions of a window that is larger than the input: 0 or 1.
+        """Return the number of positions of a pool's window that is larger than the input.
 
-        `room` is the input's size less the window's size, so it is negative. Only a pool may have such a window. ONNX
-        Runtime's pools round towards 0 (onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize). Raises
-        UnknownError for a convolution, because the runtime refuses it.
+        `room` is the input's size less the window's size, so it is negative. The number is 1 if the window is larger by
+        less than `stride`, and 0 if by less than two strides. Raises UnknownError if it is even larger, and for a
+        convolution, because the runtime refuses it. Source:
+        onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize, which rounds towards 0.
         """
         places = 1 - -room // stride
         if not self.may_overhang or places < 0:
@@ -223,7 +224,7 @@ def _spread(window: Window, axis: int, size: int | None, extra: int) -> int | No
 
 
 def pool(node: Node) -> list[Sizes | None]:
-    """Return the shapes of the two outputs of a pool. They are the same.
+    """Return the shapes of the two outputs of a pool. Both shapes are equal.
 
     Only MaxPool has the second output: the positions of the maxima.
     """
