@@ -30,9 +30,9 @@ def recorded(given: str | None) -> Path:
 def running(given: str | None, *, newest: bool) -> Path:
     """Return the folder of the running session `given`, a name, path or id.
 
-    None means the only running session. If several run, the user chooses one on the terminal. With `newest`, Enter
-    chooses the newest session there, and the name of an only session is printed. Raises InputError if there is no
-    session, or no terminal to choose on.
+    If `given` is None, return the only running session. If several sessions run, the user chooses one on the terminal.
+    With `newest`, the newest session is the default of this choice, and the name of the only session is printed. Raises
+    InputError if there is no session, or no terminal to choose on.
     """
     home = recordings_home()
     sessions = live_sessions(home, Path.cwd()) if given is None else []

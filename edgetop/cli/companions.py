@@ -108,7 +108,7 @@ class AsWritten(click.ParamType):  # type: ignore[type-arg]  # generic in some v
 
 
 def passed_on(options: Iterable[click.Option], without: Collection[str]) -> tuple[click.Option, ...]:
-    """Return copies of the options whose values stay text. A command passes them on to the runs that it starts.
+    """Return copies of the options whose values stay text. A command passes these texts on to the runs that it starts.
 
     `without` are the names of options to leave out.
     """
@@ -141,9 +141,9 @@ def given_names(ctx: click.Context) -> list[str]:
 
 
 def needs(*others: str, holds: Test = bool, message: str = "", advice: str = "") -> Rule:
-    """Return a rule for an option: one of the options `others` must be given too.
+    """Return a rule for an option: at least one of the options `others` must be given too.
 
-    `holds(value)` must be true for the value of that other option.
+    An option in `others` counts as given if `holds(value)` is true for its value.
 
     `others` are names such as `csv_file`. `message` replaces the default error; {} in it stands for the option that has
     the rule. `advice` is added to the error.

@@ -40,7 +40,7 @@ def sessions(_context: click.Context, _param: click.Parameter, incomplete: str) 
 def session_lists(context: click.Context, param: click.Parameter, incomplete: str) -> Proposals:
     """Return proposals for the last session in a comma-separated list.
 
-    `incomplete` is what the user has typed so far.
+    `incomplete` is the list as far as the user has typed it, such as `pi-a,pi-`.
     """
     before, comma, last = incomplete.rpartition(",")
     return [CompletionItem(f"{before}{comma}{one.value}", type=one.type) for one in sessions(context, param, last)]

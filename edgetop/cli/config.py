@@ -1,8 +1,8 @@
 """The settings of the screen and of `--live`: from the command line, from two TOML files, and from the last choices.
 
-The command line comes first. The last choices are what the user last chose on the screen: theme, window, layout and
-sort order. They are stored beside the recordings. The last theme is stored for each kind of terminal, because a
-terminal with few colours cannot draw every theme.
+The command line takes precedence over the files, and the files over the last choices. The last choices are what the
+user last chose on the screen: theme, window, layout and sort order. They are stored beside the recordings. The last
+theme is stored for each kind of terminal, because a terminal with few colours cannot draw every theme.
 """
 
 import contextlib
@@ -141,8 +141,8 @@ _FIELDS = {"refresh": "refresh_ns", "ascii": "ascii_only"}  # fields of Config w
 def _checked(key: str, value: Value, keys: Mapping[str, str], *, for_screen: bool) -> object:
     """Return the setting `key` in the form that `Config` stores it. Raises SettingError if `value` is not valid.
 
-    `value` is as the TOML file has it. `keys` are the key bindings of the previous file, which new ones extend.
-    `for_screen` is whether to check themes and keys too.
+    `value` is as the TOML file has it. `keys` are the key bindings of the files read before; bindings in `value` are
+    added to them. `for_screen` is whether to check themes and keys too.
     """
     if key not in _TYPES:
         raise SettingError(f"unknown setting {key}", nearest_hint(key, _TYPES))
@@ -225,7 +225,8 @@ def load_choices(home: Path) -> Document:
 def save_choices(home: Path, changed: Document) -> None:
     """Store what the user chose on the screen. `home` is the recordings folder.
 
-    `changed` holds the new choices by name. Nothing happens if the folder cannot be written.
+    `changed` holds the new choices by name. If the folder cannot be written, they are not stored, and no error is
+    raised.
     """
     named = {_theme_key() if key == "theme" else key: value for key, value in changed.items()}
     text = json.dumps({**_document(home / CHOICES, warns=False), **named}, indent=1)

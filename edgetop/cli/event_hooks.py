@@ -176,7 +176,7 @@ class _Worker:
 
 
 class EventHooks:
-    """Runs the hooks of a session, each on its own thread. `offer` never waits."""
+    """Runs the hooks of a session (commands of the user for events), each on its own thread. `offer` never waits."""
 
     def __init__(
         self, hooks: Sequence[Hook], session_state: "SessionState", clock: Clock,

@@ -16,9 +16,10 @@ class GroupedCommand(click.Command):
     """
 
     def __init__(self, *arguments: Value, groups: Mapping[str, Sequence[str]], **attributes: Value) -> None:
-        """Create the command. `groups` gives the names of options, such as `max_size`, by the title of their group.
+        """Create the command.
 
-        The epilog of the command holds its examples.
+        `groups` is a dict from the title of a group to the names of its options, such as `max_size`. The command's
+        epilog holds its examples.
         """
         super().__init__(*arguments, **attributes)
         self.groups = groups

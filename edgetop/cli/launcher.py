@@ -15,10 +15,11 @@ BLOCKED = (*FORWARDED, signal.SIGCHLD, signal.SIGTSTP)
 
 
 def wait_for_run(run: int, dismissed: int) -> None:
-    """Stand in for the process `run` towards a shell: pass signals on to it, stop with it, exit with its status.
+    """Wait for the process with the id `run`, and behave like that process, because the shell sees only this process.
 
-    Never returns. A byte from the file descriptor `dismissed` makes this process exit at once. The run then continues
-    without it.
+    Signals are passed on to the run. When the run is stopped (SIGSTOP), this process stops too. When the run ends, this
+    process exits with the same status. The function never returns. A byte from the file descriptor `dismissed` makes
+    this process exit at once; the run continues.
     """
     ended: list[int] = []
 

@@ -33,9 +33,9 @@ NEEDS_64_BITS = "needs a 64-bit system, such as the 64-bit image of Raspberry Pi
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """Run the command in `arguments` (None: those of the process), and exit with its code.
+    """Run the command in `arguments`, and exit with its code. None means the arguments of this process.
 
-    Print an error as one line.
+    An error is printed as one line.
     """
     standard_streams.guard()
     arguments = sys.argv[1:] if arguments is None else arguments

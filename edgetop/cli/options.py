@@ -86,7 +86,7 @@ def duration(text: str) -> int:
 
 
 def sample_time(text: str) -> int:
-    """Return the interval of readings in ns. It must be from 100 ms to one minute.
+    """Return the interval at which sensors are read, in ns. It must be from 100 ms to one minute.
 
     >>> sample_time("500ms")
     500000000
@@ -234,7 +234,7 @@ def numbers(text: str) -> tuple[float, ...]:
 
 
 def named_source(text: str) -> tuple[str, str]:
-    """Return the name of an input and the source of its data. The name is "" for all inputs that are not named.
+    """Return `(name of an input, source of its data)`. The name "" stands for all inputs without a source of their own.
 
     >>> named_source("image=cats.npy"), named_source("zeros")
     (('image', 'cats.npy'), ('', 'zeros'))
@@ -451,7 +451,11 @@ def battery(text: str) -> "Battery":
 
 
 def scale(text: str) -> "Scale":
-    """Return a column of a power log and the factor for its values, from `NAME` or `NAME:FACTOR`, such as `CH1:10`."""
+    """Return a column of a power log, and the factor for its values. Without a factor in the text, the factor is 1.
+
+    >>> scale("CH1:10"), scale("A")
+    (Scale(name='CH1', factor=10.0), Scale(name='A', factor=1.0))
+    """
     from edgetop.imports.power_trace import Scale  # noqa: PLC0415  --help needs none of it
 
     name, colon, factor = text.rpartition(":")

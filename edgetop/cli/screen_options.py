@@ -13,7 +13,7 @@ NO_SCREEN = ("headless", "detach")
 
 
 def theme(name: str) -> str:
-    """Return `name` if there is such a theme, else raise InputError. Textual is not loaded for that."""
+    """Return `name` if a theme has this name, else raise InputError. Textual is not loaded for this check."""
     names = completion.theme_names()
     if name not in names:
         raise InputError(f"--theme {name}: unknown", nearest_hint(name, names))
@@ -54,7 +54,9 @@ ALERT = option(
 
 @frozen
 class ScreenChoices:
-    """The options on the command line about the screen and about lines. None means that an option was not given."""
+    """The options on the command line for the screen and for the lines of `--live`. None means that an option is
+    absent.
+    """
 
     refresh_ns: int | None = None
     theme: str | None = None

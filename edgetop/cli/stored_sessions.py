@@ -1,6 +1,6 @@
 """The list of sessions on the screen. Other edgetop commands do its work, each in its own process at a low priority.
 
-So the process of a run need not load Arrow, the run has the priority, and the same rules hold as for the commands.
+So the process of a run does not load Arrow and is not slowed down, and the list shows the same as the commands do.
 """
 
 import contextlib

@@ -172,7 +172,7 @@ def signal_at_parents_end(number: int) -> None:
 
 
 def trim_log(log: Path) -> None:
-    """Cut a log of more than 1 MiB to its last 256 KiB. The run may append to it meanwhile (O_APPEND)."""
+    """Cut a log of more than 1 MiB to its last 256 KiB. The run may append to the log meanwhile (O_APPEND)."""
     from edgetop.files import open_regular  # noqa: PLC0415  the launcher needs none of it
 
     with contextlib.suppress(OSError):
@@ -216,7 +216,10 @@ def move_into_scope(command: tuple[str, ...]) -> None:
 
 @frozen
 class LogoutEffect:
-    """What happens to a run when its user logs out: a message, and a command that restarts it so that it survives."""
+    """What happens to a run when its user logs out.
+
+    `message` tells the user about it. `command` restarts the run so that the run survives the logout.
+    """
 
     command: tuple[str, ...] = ()  # prefix of the command line to start the run again; () to leave it
     message: str = ""  # message for the user; "" if a logout does no harm

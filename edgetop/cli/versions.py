@@ -61,9 +61,11 @@ def _platform() -> str:
 
 
 def _runtimes() -> Iterator[tuple[str, str]]:
-    """Yield `(runtime, packages)` for each runtime: the installed packages that provide it, with versions, or "-".
+    """Yield `(runtime, packages)` for each runtime. `packages` are the installed packages that provide it, with
+    versions.
 
-    All packages of a runtime are named, because two of them overwrite each other's files.
+    If there is none, `packages` is "-". If there are several, all are named, because these overwrite each other's
+    files.
     """
     providers = metadata.packages_distributions()
     for name, runtime in RUNTIMES.items():

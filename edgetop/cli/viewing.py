@@ -1,4 +1,4 @@
-"""Shared by the commands that show a session: the check of the terminal, signals, the screen."""
+"""What the commands that show a session share: the check of the terminal, the handling of signals, the screen."""
 
 import contextlib
 import os
@@ -68,9 +68,9 @@ def aborted_by_signals() -> Iterator[None]:
 
 @contextlib.contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Yield a list that collects the signals that would end the process, until the `with` statement ends.
+    """Yield a list that collects signals such as SIGTERM, by number, until the `with` statement ends.
 
-    The screen can then close itself properly.
+    Meanwhile, these signals do not end the process, so the caller can close the screen properly.
     """
     signals: list[int] = []
     with signals_to(signals.append, respects_nohup=False):

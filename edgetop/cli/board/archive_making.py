@@ -118,9 +118,9 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def _identity(members: dict[str, Path]) -> str:
-    """Return a hash of the archive's files and of the program that starts them, as 16 hex digits.
+    """Return a hash of the archive's files and of the program that starts edgetop from it, as 16 hex digits.
 
-    `members` has the path of each file by its name in the archive.
+    `members` is a dict from the name of a file in the archive to its path on this machine.
     """
     total = hashlib.sha256(Path(archive_program.__file__).read_bytes())
     for name, path in sorted(members.items()):

@@ -91,7 +91,10 @@ def _numbers(version: str) -> List[int]:
 
 
 def _unpacked(archive: str, contents: Contents) -> str:
-    """Return the folder with the unpacked archive. The archive is unpacked if the folder does not exist yet."""
+    """Return the folder into which the archive file `archive` is unpacked.
+
+    If the folder does not exist yet, unpack the archive first.
+    """
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     parent = os.environ.get(FOLDER_VARIABLE) or os.path.join(cache, "edgetop")
     folder = os.path.join(parent, "archive-" + contents.id)

@@ -43,8 +43,8 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
 def refuse(path: Path, option: str, *, yes: bool, force: bool) -> None:
     """Raise InputError if `path` is unsuitable for an archive, or if there is no terminal on which to ask the user.
 
-    `option` is the option that gave the path, such as "--capture". With `yes`, the user is not asked. Without
-    `force`, an existing file is refused.
+    `option` is the option that gave the path, such as "--capture". With `yes`, the user will not be asked, so no
+    terminal is needed. Without `force`, an existing file is unsuitable.
     """
     if not path.name.endswith(SUFFIX) or path.name == SUFFIX:
         raise InputError(f"{option} {path}: not a name for an archive", f"its name must end in {SUFFIX}")

@@ -145,9 +145,8 @@ def measure_ceilings(options: DoctorOptions, board: Board, python: str | None) -
     """Measure the peak FLOP/s and bytes/s of engines, store the results, and return them.
 
     `options` may choose one engine. Without that choice, one engine for each model format is measured. `board` is the
-    board that the results are stored for.
-
-    `python` is the interpreter for the engines; None means this one. Raises InputError if no engine can be measured.
+    board that the results are stored for. `python` is the interpreter for the engines; None means the one that runs
+    edgetop. Raises InputError if no engine can be measured.
     """
     tried = [_measured(spec, python, board) for spec in _specs(options)]
     found = [each for each in tried if isinstance(each, Measured)]

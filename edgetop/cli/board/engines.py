@@ -43,7 +43,7 @@ def command(*, python: Path | None, as_json: bool) -> None:
 
 @frozen
 class Row:
-    """An element of `edgetop engines --json`."""
+    """One engine in the output of `edgetop engines --json`."""
 
     name: str
     suffixes: tuple[str, ...]

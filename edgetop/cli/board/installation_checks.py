@@ -87,7 +87,7 @@ def lines(result: SelfTest) -> Iterator[str]:
 
 
 def check_settings() -> Check:
-    """Check whether the user's settings can be read, as every command with a screen does. Return the result."""
+    """Return the result of reading the user's settings: a problem if a settings file is invalid."""
     try:
         load_config(config_home())
     except EdgetopError as error:

@@ -83,8 +83,9 @@ def measure(turns: Turns, tell: Callable[[str], None], rounds: list[dict[str, Tu
     """Run all rounds, and append their figures to `rounds`.
 
     A round has three turns: the bare loop, edgetop without a screen, edgetop with its screen. Their order changes from
-    round to round. `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails; `rounds` has the
-    turns before it.
+    round to round. In `rounds`, a round is a dict of turns by the name of what ran, such as "bare" for the bare loop.
+    `tell` gets a line of text before each turn. Raises EdgetopError if a turn fails; `rounds` then has the turns that
+    ended before.
     """
     for number in range(turns.rounds):
         found: dict[str, Turn] = {}
@@ -172,7 +173,7 @@ def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
 def plan(total_s: float, start_s: float | None = None) -> tuple[int, float]:
     """Return `(number of rounds, seconds of each turn)`, so that all turns together take about `total_s` seconds.
 
-    `start_s` is how many seconds a run of edgetop takes beyond its length on this board, or None if that is unknown.
+    `start_s` is the time in s that edgetop needs on this board to start and end a run, or None if that is unknown.
     """
     start_s = max(START_S, start_s or 0.0)
     least_s = (LEAST_TURN_S + start_s) * len(CONDITIONS)
@@ -181,16 +182,18 @@ def plan(total_s: float, start_s: float | None = None) -> tuple[int, float]:
 
 
 def compared(rounds: Sequence[Mapping[str, object]], condition: str) -> int:
-    """Return in how many rounds both the bare loop and `condition` were measured."""
+    """Return how many rounds have both a turn of the bare loop and a turn of `condition`.
+
+    `condition` names a way to run edgetop, such as "headless". A round is a dict of turns by such a name, or "bare".
+    """
     return sum("bare" in one and condition in one for one in rounds)
 
 
 def document(model_format: str, seconds: float, rounds: Sequence[Round]) -> Document:
     """Return a JSON document with all rounds, and with edgetop's figures divided by the bare loop's figures.
 
-    Each ratio has its median, least and greatest value over the rounds that have both turns; a condition that no round
-    has beside the bare loop is left out. `model_format` is such as "onnx". `seconds` is
-    the length of a turn.
+    Each ratio is given as the median, least and greatest over all rounds that have both of its turns. A ratio without
+    such rounds is left out. `model_format` is such as "onnx". `seconds` is the length of a turn.
     """
     figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
     ratios = {

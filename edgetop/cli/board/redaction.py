@@ -54,7 +54,7 @@ class Redaction:
         return self._value(value, keys=False)
 
     def foreign(self, value: object) -> object:
-        """Return a JSON value whose keys a user or a program chose, with its keys and texts redacted."""
+        """Return a JSON value with its keys and texts redacted, for a value whose keys a user or a program chose."""
         return self._value(value, keys=True)
 
     def _value(self, value: object, *, keys: bool) -> object:
@@ -90,7 +90,7 @@ def _plain_path(match: "re.Match[str]") -> str:
 
 
 def _names() -> Iterator[str]:
-    """Yield the names of this user and this host, also those that are not in /etc/passwd. Some may be ""."""
+    """Yield the names of this user and this host, from the environment and from the system. A name may be ""."""
     for variable in ("USER", "LOGNAME", "SUDO_USER", "HOSTNAME"):
         yield os.environ.get(variable, "")
     with contextlib.suppress(KeyError, OSError):  # no variable, and no entry for this number

@@ -114,20 +114,20 @@ class _Steps:
     """Runs steps of `edgetop board-report`: asks the user, does the step, and notes whether it was done."""
 
     def __init__(self, report: Report, most_s: float, *, yes: bool) -> None:
-        """Begin a report whose steps may take `most_s` seconds. The time in which a question waits does not count."""
+        """Begin a report whose steps may take `most_s` seconds. Waiting for answers of the user does not count."""
         self._report, self._yes = report, yes
         self._until_s = time.monotonic() + most_s
         self._taken_s: dict[str, float] = {}  # by step
 
     def limits(self) -> report_steps.Limits:
-        """Return how long the runs may take that come now, by the time that the first steps took."""
+        """Return how long the next runs may take. On a board whose first steps were slow, runs may take longer."""
         read_s = sum(self._taken_s.get(name, 0.0) for name in READING)
         return report_steps.Limits.of(read_s, self._taken_s.get("capture", 0.0), self._until_s)
 
     def take(self, name: str, what: str, work: Callable[[], None], question: str = "") -> None:
         """Run the step `name` by calling `work`. `what` describes the step to the user.
 
-        `question` is asked before the step. With "", nothing is asked: the step only reads what every user may read.
+        `question` is asked before the step. If it is "", the user is not asked.
         """
         asked_s = time.monotonic()
         agreed = not question or self._yes or click.confirm(question, default=name != "root", err=True)

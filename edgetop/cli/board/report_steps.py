@@ -1,4 +1,4 @@
-"""The steps of `edgetop board-report`. Each step measures something and selects what the report tells of the result."""
+"""The steps of `edgetop board-report`. Each step measures something and selects the results that go into the report."""
 
 import os
 import shutil
@@ -65,7 +65,7 @@ def capture(deadline_s: float = DEADLINE_S) -> Capture:
 
 @frozen
 class Limits:
-    """How long the runs of a report may take: the slower the board read its own files, the longer."""
+    """Limits on how long the runs of a report may take. A board that read its own files slowly gets more time."""
 
     patience_s: float  # time that a run may take beyond its length
     until_s: float  # value of `time.monotonic` at which the last run has to end
@@ -73,7 +73,11 @@ class Limits:
 
     @classmethod
     def of(cls, read_s: float, capture_s: float, until_s: float) -> "Limits":
-        """Return the limits on a board whose first steps took `read_s` seconds, `capture_s` of them for the capture."""
+        """Return the limits for a board whose first steps, which only read its files, took `read_s` seconds.
+
+        `capture_s` is the part of `read_s` that the capture took. `until_s` is the time of time.monotonic() at which
+        the whole report has to end.
+        """
         return cls(
             min(MOST_PATIENCE_S, max(LEAST_PATIENCE_S, PATIENCE_PER_STEP * read_s)),
             until_s - STOP_S,
@@ -141,7 +145,7 @@ class Soaks:
         """Prepare a run for each of `formats`, such as "onnx". All runs together take `total_s` seconds.
 
         `folder` is a private folder for the sessions. `environment` are the environment variables of the runs. `limits`
-        say how much longer the runs may take.
+        say how long a run may take.
         """
         self.start_s: float | None = None  # what the shortest run took beyond its length; None if no run ended
         self.reports: dict[str, Document] = {}
@@ -208,7 +212,9 @@ class Soaks:
         self.start_s = beyond_s if self.start_s is None else min(self.start_s, beyond_s)
 
     def _captured(self, run: ChildRun) -> Capture:
-        """Return the board's files, read while `run` loads the board. A note says so if the run ended meanwhile."""
+        """Return the board's files, read while `run` loads the board. If the run ended meanwhile, a note in the capture
+        says so.
+        """
         left_s = max(0.0, self._limits.until_s - time.monotonic())
         found = capture(min(self._limits.capture_s, left_s))
         if run.has_ended():
@@ -225,7 +231,7 @@ def measures(folder: Path) -> bool:
 
 
 def figures_of(report: Document) -> Document:
-    """Return the parts of a session's JSON report that are numbers, causes or codes. Sentences are left out."""
+    """Return a session's JSON report without its sentences: only figures and codes, such as causes of slowdowns."""
     session = report["session"]
     slowdowns = [
         {name: value for name, value in one.items() if name not in ("evidence", "considered", "who")}
@@ -254,9 +260,9 @@ def observe(
     """Measure the observer effect (what edgetop costs a model) in about `total_s` seconds.
 
     `model_format` is such as "onnx". `folder` is a private folder for the sessions, and `environment` are their
-    environment variables. `tell` gets a line of text before each turn. `start_s` is how many seconds a run takes beyond
-    its length, or None if that is unknown. `limits` say how long a turn may take. `put` gets the JSON document, also if
-    a turn fails after others have ended; EdgetopError is raised then.
+    environment variables. `tell` gets a line of text before each turn. `start_s` is the time in s that edgetop needs to
+    start and end a run, or None if that is unknown. `limits` say how long a turn may take. `put` gets the result as a
+    JSON document. If a turn fails, `put` gets the result of the turns before it, and EdgetopError is raised.
     """
     rounds, seconds = observer_effect.plan(total_s, start_s)
     limit = partial(limits.of_run, length_s=seconds)

@@ -115,7 +115,7 @@ def _note(row: Row) -> str:
 def value_lines(survey: Survey, at_s: float) -> list[str]:
     """Return a tab-separated line for each sensor, for a pipe or a log: time, sensor id, value, unit.
 
-    `at_s` is the time to print, in s. If a value is missing, the reason stands in place of the unit.
+    `at_s` is the time in s since the first lines. If a value is missing, the reason stands in place of the unit.
     """
     lines = []
     for row in survey.rows:

@@ -127,9 +127,8 @@ def _refuse_name(folder: Path) -> None:
 
 
 def refuse_changeable(paths: Iterable[Path]) -> None:
-    """Raise InputError if a user other than root may change one of these files.
-
-    A unit of root would execute the files.
+    """Raise InputError if a user other than root is able to change one of these files, because root is going to execute
+    them.
     """
     for path in paths:
         chain = {place for start in (path.absolute(), path.resolve()) for place in (start, *start.parents)}
@@ -146,8 +145,8 @@ def refuse_changeable(paths: Iterable[Path]) -> None:
 def unit_of(arguments: list[str], folder: Path, user_name: str | None) -> str:
     """Return the text of a systemd unit that starts edgetop with `arguments`.
 
-    `folder` is the unit's working directory. `user_name` is the user as whom a unit of the system runs; None makes a
-    unit of the current user.
+    `folder` is the unit's working directory. `user_name` is the user that a system unit runs as. None makes a unit of
+    the current user's own systemd.
     """
     user = f"User={user_name}\n" if user_name else ""
     order = f"After={' '.join(STOPPED_AFTER)}\n" if user_name else ""  # units of users know none of the machine's

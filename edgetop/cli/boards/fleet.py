@@ -42,7 +42,8 @@ class FleetCommand(click.Command):
 def _sorted_out(args: list[str], order: list[str]) -> tuple[list[str], list[str]]:
     """Move options of `fleet` from `order` to `args`, and return both lists as `(args, order)`.
 
-    `args` are the words on the command line before `run` or `stop`. `order` is that word with all words after it.
+    `args` are the words on the command line before `run` or `stop`. `order` is the word `run` or `stop` with all words
+    after it.
     """
     kept: list[str] = []
     words = iter(order)

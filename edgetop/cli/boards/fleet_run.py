@@ -1,5 +1,5 @@
-"""The work of `edgetop fleet`: start and stop runs on boards, show the boards or wait for them, and
-print their state.
+"""The work of `edgetop fleet`: start and stop runs on boards, wait until boards have answered, and show or print their
+state.
 """
 
 import json
@@ -115,7 +115,7 @@ def watch(boards: Sequence[Address], run_words: Sequence[str] | None, options: F
 
 
 def exit_code_of_answers(views: Sequence[BoardView]) -> int:
-    """Return EXIT_DONE if any board has answered. If none has, print a line to stderr and return EXIT_USAGE."""
+    """Return EXIT_DONE if a board in `views` has answered. Otherwise, print a line on stderr and return EXIT_USAGE."""
     if any(view.summary or view.state == "idle" for view in views):
         return EXIT_DONE
     first = views[0]
@@ -141,8 +141,8 @@ def _model(words: Sequence[str]) -> Path:
 def _start(boards: Sequence[Address], model: Path, words: Sequence[str]) -> tuple[list[Address], dict[str, str]]:
     """Start a session on each board. Return `(addresses, failures)`.
 
-    `addresses` has the address of each board, with the new session. `failures` has, by board name, why no session was
-    started.
+    `addresses` has an address for each board; it names the new session, if one was started. `failures` is a dict from
+    the name of a board to the reason why no session was started there.
 
     `words` are the arguments of `run`. Raises InputError if the model cannot be read.
     """
@@ -185,8 +185,8 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
-    """Wait until each board has answered, then print the state of all boards. With --headless, wait until all sessions
-    are over.
+    """Wait until each board has answered, or with --headless until all sessions are over. Then print the state of all
+    boards.
 
     `come` has the signals that have arrived. The first signal ends the wait.
     """
@@ -246,7 +246,8 @@ class FleetGate:
 def parse_fleet_gate(text: str) -> FleetGate:
     """Return the condition in a text such as `any throttled`, `all p99>33ms` or `throttled`.
 
-    Raises ValueError, which says how to write a condition.
+    With `any`, the default, the command fails if the condition is true of one board. With `all`, it fails only if the
+    condition is true of all boards. Raises ValueError, which says how to write a condition.
 
     >>> parse_fleet_gate("all p99>33ms").gate
     'p99>33ms'
@@ -257,9 +258,10 @@ def parse_fleet_gate(text: str) -> FleetGate:
 
 
 def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
-    """Return, by board name, why the condition `gate` (of `--fail-if`) has failed on a board.
+    """Return why the condition `gate` (of `--fail-if`) has failed, by the name of the board.
 
-    Boards on which it has not failed are left out. A board without data counts as failed.
+    The result has only boards in `views` on which the condition has failed. A board that has sent no data counts as
+    failed.
     """
     found = {}
     for view in views:
@@ -272,7 +274,10 @@ def failing(gate: FleetGate, views: Sequence[BoardView]) -> dict[str, str]:
 
 
 def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool:
-    """Print each failed condition (`--fail-if`) to stderr. Return whether any has failed."""
+    """Print to stderr each condition in `gates` (`--fail-if`) that has failed. Return whether any has failed.
+
+    `views` has the state of each board.
+    """
     has_failed = False
     for gate in gates:
         found = failing(gate, views)
@@ -284,7 +289,10 @@ def print_failed(gates: Sequence[FleetGate], views: Sequence[BoardView]) -> bool
 
 
 def document(fleet: Fleet, gates: Sequence[FleetGate]) -> Document:
-    """Return the JSON document that `fleet --json` prints. Its keys are a contract (edgetop help fleet)."""
+    """Return the JSON document that `fleet --json` prints. Its keys are a contract (edgetop help fleet).
+
+    `gates` are the conditions of `--fail-if`.
+    """
     views, now, now_ns = fleet.views("name"), fleet.clock.utc(), fleet.clock.monotonic_ns()
     events = [
         {

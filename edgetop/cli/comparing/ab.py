@@ -186,7 +186,7 @@ class Command(GroupedCommand):
 
 @frozen
 class AbOptions:
-    """The options of `edgetop ab` that `edgetop run` does not have, except `--a`, `--b` and `--fail-if`."""
+    """The parsed options of `edgetop ab` that `edgetop run` lacks, without `--a`, `--b` and `--fail-if`."""
 
     until: float  # share
     max_duration: int  # ns

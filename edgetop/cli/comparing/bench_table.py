@@ -53,10 +53,10 @@ KEYS = tuple(_COLUMNS)
 def bench_rows(
     candidates: Sequence[Candidate], groups: Sequence[Group], comparison: Comparison | None
 ) -> list[tuple[str, Document]]:
-    """Return `(name, figures)` for each combination that has a recorded session.
+    """Return `(name, figures)` for each combination in `candidates` that has a recorded session.
 
     The figures are a dict by the keys in `KEYS`, such as `p50_ms`, with None for an unknown value. `groups` holds the
-    sessions of each combination. `comparison` compares them; None with fewer than two combinations.
+    sessions of each combination. `comparison` is the comparison of all combinations; None if there are fewer than two.
     """
     built = {row.name: row.to_json() for row in model_rows(groups)}
     used = {row.name: row.to_json() for row in usage_rows(groups)}

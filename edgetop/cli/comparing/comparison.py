@@ -122,8 +122,9 @@ def _outputs_checked(options: CompareOptions) -> NamedOutput | StreamOutput | No
 def _groups(sessions: Sequence[str], options: CompareOptions) -> tuple[tuple[Group, ...], list[str]]:
     """Return `(groups, problems)`: the groups of sessions to compare, and a line about each part that cannot be read.
 
-    Each sweep is one group. `--group-by` groups the other sessions; without that option, each such session is one
-    group. Raises InputError if a session cannot be found or read.
+    With `--group-by`, sessions with the same value of that label or property form a group. Without it, each sweep and
+    each session is a group. If there is no sweep, A and B of an A/B session are two groups. Raises InputError if a
+    session cannot be found or read.
     """
     if options.group_by or not any(map(sweep_sessions, sessions)):
         samples, problems = read_samples(sessions)
@@ -141,11 +142,10 @@ def _are_sweeps(sessions: Sequence[str]) -> bool:
 
 
 def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements | None:
-    """Return how well the ranking of models (or programs) in the second group agrees with their ranking in the first
-    group.
+    """Return how well two groups of sessions agree in their ranking of models (or programs).
 
-    Return None if there are not exactly two groups, or if a group has only one model. Raises InputError if two sweeps
-    have no model in common.
+    Return None if there are not exactly two groups, or if a group has only one model. Raises InputError if both
+    `sessions` are sweeps, and these have no model in common.
     """
     if len(groups) != 2 or any(len(set(map(identity, group.samples))) < 2 for group in groups):
         return None
@@ -158,7 +158,7 @@ def _agreement(groups: Sequence[Group], sessions: Sequence[str]) -> Agreements |
 
 
 def _compared(groups: Sequence[Group], options: CompareOptions) -> Comparison:
-    """Return the comparison of the groups with the first one. Raises InputError if there is nothing to compare."""
+    """Compare each group with the first group, and return the result. Raises InputError if nothing can be compared."""
     key = options.group_by
     try:
         return compare(groups, judge=judge_of(options.labels, options.metric))

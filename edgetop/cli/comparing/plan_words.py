@@ -15,11 +15,11 @@ STARTING_S = 10.0  # rough time to start a run: interpreter, runtime, model and 
 def plan_words(
     plan: Plan, folder: Path | None, heat: tuple[str, float] | None, *, each: Sequence[str] | None = None
 ) -> str:
-    """Return lines of text about the runs to go, their duration and their folder.
+    """Return lines of text about the runs that are left, their duration and their folder.
 
     `folder` is None in a dry run, which does not look at the board. `heat` is the hottest sensor and its temperature in
-    °C, or None. `each` is the command of the watched program, or () for models. With None, the runs are not listed one
-    by one.
+    °C, or None. If `each` is not None, each run is listed too: `each` is the command of the watched program with
+    placeholders, or () for models.
     """
     left = sum(one.state == "planned" for one in plan.runs)
     combinations, repetitions = len(plan.combinations), max(one.repetition for one in plan.runs)

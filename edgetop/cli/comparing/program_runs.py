@@ -28,7 +28,8 @@ LAST_BYTES, LAST_CELLS = 4096, 120  # of a program's output, for the reason why 
 
 
 def checked(combinations: Sequence[Settings], options: Sequence[str], command: Sequence[str]) -> RunRequest:
-    """Check the command lines of the runs in order, until a run can start. Return the request of that run.
+    """Return the request of the first run whose command line is valid. The command lines are checked in the order of
+    the runs.
 
     `combinations` are the settings of the runs. `options` are the words of the options for each run. `command` is the
     program with placeholders, such as `["python3", "app.py", "{model}"]`. Raises InputError if no run can start.
@@ -53,8 +54,8 @@ def checked(combinations: Sequence[Settings], options: Sequence[str], command: S
 def refuse_unlimitable(options: Sequence[str]) -> None:
     """Raise InputError if this machine cannot apply the `--limit` in `options` to a program.
 
-    `options` are the words of the options for each run. If these options name an image, it is pulled, built and set up
-    here.
+    `options` are the words of the options for each run. If these options run the program in a container, the image of
+    the container is made here: pulled or built, and set up.
     """
     given = _parsed(options)
     limit = limit_of(given["limits"])

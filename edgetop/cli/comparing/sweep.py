@@ -193,7 +193,7 @@ def command(ctx: click.Context, /, **values: Value) -> int:
 
 
 def checked_plan(folder: Path) -> Plan:
-    """Read the plan of the sweep in `folder`, and check it, because anybody may have written it.
+    """Read the plan of the sweep in `folder`, and check it, because somebody else may have written it. Return the plan.
 
     The options in the plan are changed to one standard form. Raises InputError if there is no plan, or if it has an
     option that the runs of a sweep cannot have.

@@ -1,4 +1,4 @@
-"""The folder of a sweep: made once, and held by one sweep at a time."""
+"""The folder of a sweep: how it is made, and how it is locked so that only one process runs the sweep."""
 
 import contextlib
 import os

@@ -113,9 +113,10 @@ def refuse_mixed(given: Sequence[str], written: Mapping[str, str], command: Sequ
 
 
 def with_values(options: SweepOptions) -> SweepOptions:
-    """Return the options with `--values threads=1,2` moved to the field of `--threads`, and likewise for others.
+    """Return the options changed so that `--values threads=1,2` has the effect of `--threads 1,2`.
 
-    Raises InputError if a placeholder is given values twice.
+    The names `model`, `provider`, `batch` and `rate` are treated in the same way. Raises InputError if a name gets
+    values twice or invalid values.
     """
     fields: dict[str, Value] = {}
     rest: dict[str, tuple[str, ...]] = {}

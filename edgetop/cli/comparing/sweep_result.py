@@ -101,8 +101,8 @@ def _goal(plan: Plan, candidates: Sequence[Candidate]) -> str:
 def _comparison(plan: Plan, groups: Sequence[Group], ranked_by: str, problems: list[str]) -> Comparison:
     """Return how each combination of settings differs from the first combination.
 
-    `ranked_by` is the key of the figure to rank by. If the files of `--labels` or `--metric` do not fit, they are left
-    out and `problems` says so: a long sweep must still end with a table.
+    `ranked_by` is the key of the figure to rank by. If the files of `--labels` or `--metric` do not fit, accuracy is
+    left out and `problems` gets a line that says so: a long sweep must still end with a table.
     """
     try:
         judge = judge_of(plan.wanted.get("classes"), plan.wanted.get("metric"))
@@ -167,7 +167,7 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
-    """Return the names of combinations that keep the user's limits and are not measurably worse than the recommended
+    """Return the names of combinations that meet the user's limits and are not measurably worse than the recommended
     combination.
     """
     if comparison is None or choice.recommended is None or "batch" in plan.varied:
@@ -178,7 +178,8 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
 
 
 def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
-    """Yield lines about how each combination differs from the first, their ranking, and what makes this unfair.
+    """Yield lines about how each combination differs from the first one, the ranking, and what is unfair in this
+    comparison.
 
     `folder` is the sweep's folder, for the advice at the end. Without a comparison, yield nothing.
     """

@@ -129,7 +129,8 @@ def start_sweep(
 def _combinations(options: SweepOptions, *, is_program: bool) -> tuple[Settings, ...]:
     """Return every combination of the given models and settings.
 
-    Raises InputError if a model is not a file, or if there is no model although no program is watched.
+    `is_program` is true for a sweep over a program, which needs no model. Raises InputError if a model is missing or is
+    not a file.
     """
     given, providers = (*options.models, *options.more_models), [name for each in options.providers for name in each]
     has_models = bool(given or options.models_file) or not is_program
@@ -162,9 +163,9 @@ def _outputs(options: SweepOptions) -> Outputs:
 
 
 def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> RunRequest:
-    """Check the command line of a run before the first run, and return its request. Raises InputError.
+    """Check the command line of the first run before anything runs, and return its request. Raises InputError.
 
-    `run_options` are options for each run, as words of a command line.
+    `combinations` are the settings of the runs. `run_options` are options for each run, as words of a command line.
     """
     request = _request_of([*combinations[0].arguments, *run_options])
     session_parts.refuse_absent(request, None)
@@ -176,8 +177,9 @@ def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> Ru
 def _refuse_unrunnable(combinations: Sequence[Settings], run_options: Sequence[str]) -> None:
     """Run one inference of each combination in order, until an inference works.
 
-    Raise InputError if all fail, for example because of an input. If only some fail, the sweep will begin and report
-    their runs as failed, since not every model runs on every provider.
+    `run_options` are options for each run, as words of a command line. Raises InputError if all combinations fail, for
+    example because of an input. If only some fail, the sweep begins and reports their runs as failed, since not every
+    model runs on every provider.
     """
     first: InputError | None = None
     for one in combinations:
@@ -234,10 +236,11 @@ def resume_sweep(
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
-    """Check `orders`, and return it. `orders` are options that run or load something, such as `--delegate=lib.so`.
+    """Check `orders`, the options on the command line that run or load something, such as `--delegate=lib.so`. Return
+    them.
 
-    These options may come only from the command line, never from a plan. Raises InputError if an option is missing,
-    or was not used when the sweep began.
+    These options may come only from the command line, never from a plan. Raises InputError if an option is missing, or
+    was not used when the sweep began.
     """
     asked = [name for name in plan.asked if name in ORDERS]
     given = [word.partition("=")[0] for word in orders]
@@ -287,7 +290,10 @@ class Sweep:
     """Runs the plan of a sweep. This process must hold the lock of the sweep's folder."""
 
     def __init__(self, folder: Path, plan: Plan, terminal: Terminal, program: Sequence[str] | None = None) -> None:
-        """`program` is the command of a program to watch, with placeholders such as `{model}`; None for models."""
+        """Prepare the sweep in `folder` with its `plan`. Nothing runs yet.
+
+        `program` is the command of a program to watch, with placeholders such as `{model}`; None for models.
+        """
         self._folder, self._terminal, self._program = folder, terminal, program
         self._plan = plan
         self._child: ChildRun | None = None
@@ -297,7 +303,7 @@ class Sweep:
         self._took_s: list[float] = []  # durations of the runs of this process
 
     def run(self, options: SweepOptions) -> int:
-        """Run all runs that are left, or until a signal stops the sweep. Return the exit code."""
+        """Do the runs that are left, until all are done or a signal stops the sweep. Return the exit code."""
         outputs = _outputs(options)
         if self._plan.next_run:
             self._write()

@@ -55,9 +55,10 @@ def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
 
 
 def _order_sentences(order: Order, here: str, there: str) -> Iterator[str]:
-    """Yield a sentence on the pairs of models that can be told apart, and one on those that cannot.
+    """Yield a sentence on the pairs of models that differ clearly in both groups. If there are other pairs, yield one
+    on them.
 
-    `here` and `there` are the names of the two groups.
+    `here` and `there` are the names of the two groups of sessions.
     """
     tau = "none" if order.tau_b is None else f"{order.tau_b:.2f}"
     yield f"pairs told apart on both: {len(order.told_apart)} of {len(order.pairs)}; tau-b with ties {tau}"

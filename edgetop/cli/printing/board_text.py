@@ -56,9 +56,9 @@ def power_lines(power: PowerFigures) -> Iterator[str]:
 
 
 def _watts(figures: PowerFigures | RailFigures, sensor: str) -> str:
-    """Return the mean and the highest power of a sensor as text.
+    """Return the mean and the highest power of a sensor as text, and its peak if that is known.
 
-    If each reading is a mean over some time, the text also has that time. If the peak is known, the text has it too.
+    If the sensor's readings are means over some time, the text also says over how many seconds.
     """
     over = "" if figures.max_over_s is None else f" as a mean of {figures.max_over_s:.2g} s"
     peak = "" if figures.peak_w is None else f", peak {_in_w(figures.peak_w)} W"
@@ -107,7 +107,7 @@ def energy_lines(report: Report) -> Iterator[str]:
 
 
 def _gross(energy: EnergyFigures) -> Iterator[str]:
-    """Yield lines with the energy of an inference, its 95 % interval, and the part of readings and meter in that."""
+    """Yield lines with the energy of an inference, its 95 % interval, and the errors of readings and meter, in mJ."""
     error = energy.uncertainty
     if error is None or error.total_mj is None:
         yield f"energy     {_cost(energy)}; 95 %, precision only; accuracy: {_accuracy(energy)}"
@@ -121,7 +121,7 @@ def _gross(energy: EnergyFigures) -> Iterator[str]:
 
 
 def _net(energy: EnergyFigures, idle_w: float) -> Iterator[str]:
-    """Yield a line with the net energy of an inference. `idle_w`: the power of the idle board in W."""
+    """Yield a line with the net energy of an inference. `idle_w` is the power of the idle board in W."""
     error, net = energy.net_uncertainty, f"net of an idle board's {_in_w(idle_w)} W"
     if error is None or error.total_mj is None:
         yield f"           {formatting.millijoules(energy.net_mj or 0)} ± {_half(energy.net_ci95_mj)} mJ {net}"

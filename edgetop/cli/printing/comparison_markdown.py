@@ -20,7 +20,7 @@ from edgetop.comparison.usage_table import KEYS, usage_rows
 def comparison_markdown(
     comparison: Comparison, gates: Sequence[RelativeResult] = (), agreeing: Agreements | None = None
 ) -> Iterator[str]:
-    """Yield the lines of the Markdown document.
+    """Yield the lines of a comparison as a Markdown document.
 
     `gates` are the results of `--fail-if`. `agreeing` says how well two groups of sessions agree, or is None.
     """

@@ -99,7 +99,7 @@ def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
 def _histograms(comparison: Comparison) -> Iterator[Chart]:
     """Yield a chart with the latency histograms of all groups, in percent.
 
-    The lowest and highest thousandth are left out.
+    The lowest and highest thousandth of the latencies are left out.
     """
     groups = [
         (group.name, sum((one.buckets for one in group.samples), np.zeros(histogram.SIZE, np.int64)))

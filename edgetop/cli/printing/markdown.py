@@ -91,7 +91,7 @@ def markdown_output(path: str | None, *, as_json: bool, csv: str | None = None, 
 
     `path` is the value of `--md`; `-` means stdout. `as_json` is whether `--json` is given. `csv` is the value of
     `--csv`, or None. `force` allows to replace an existing file. Raises InputError if `--json` or `--csv` writes to the
-    same place, and OutputError.
+    same place. Raises InputError or OutputError if the file cannot be written.
     """
     if path is None:
         return None

@@ -30,8 +30,8 @@ def judge_of(path: Path | str | None, name: str | None, folder: Path | None = No
     """Return an object that measures the accuracy of model outputs, with the values of `--labels` and `--metric`.
 
     `path` is a .npy file of true classes. `name` is a function that scores outputs, such as `eval:score`. The
-    function's module is searched in `folder`, by default the current folder. Raises InputError if one of the two cannot
-    be loaded.
+    function's module is searched in `folder`, by default the current folder. Raises InputError if the file or the
+    function cannot be loaded.
     """
     labels = metric = None
     if path:

@@ -113,7 +113,9 @@ def escaped_lines(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Return a block of a text report as HTML. A long one is folded, with its first line as its title."""
+    """Return a block of a text report as HTML. A long block is folded: only its first line shows until a reader opens
+    it.
+    """
     lines = text.splitlines()
     whole = f'<pre class="scroll">{escaped_lines(text)}</pre>'
     if len(lines) <= LONGEST_OPEN:
@@ -154,7 +156,7 @@ def timeline(title: str, unit: str, x_range: Chart, crosshair: Chart, *, is_log:
 
 
 def plain(chart: Chart) -> Chart:
-    """Set colours of a chart that suit light and dark pages. Return the chart."""
+    """Give a chart colours that suit both light and dark pages. Return the chart."""
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.title.text_color = GREY
     for axis in chart.axis:
@@ -166,7 +168,7 @@ def plain(chart: Chart) -> Chart:
 
 
 def add_lines(chart: Chart, axis: Axis, lines: Sequence[tuple[str, Floats]], unit: str) -> None:
-    """Add lines to a chart over time. The pointer shows the values of all lines where it is.
+    """Add lines to a chart over time. At the mouse pointer, the chart shows the values of all lines.
 
     `axis` is the time axis. `lines` are `(name, values at equal steps)` pairs. `unit` follows each value shown.
     """

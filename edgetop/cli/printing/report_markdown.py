@@ -23,7 +23,7 @@ NS = 1e9
 
 
 def report_markdown(report: Report, more: Sequence[str] = ()) -> Iterator[str]:
-    """Yield the lines of the Markdown document. `more` holds lines to append to the text report."""
+    """Yield the lines of a report as a Markdown document. `more` holds lines to append to the text report in it."""
     session, verdict = report.session, report.verdict
     simulated = "SIMULATED: " if session.board.simulated else ""
     yield f"### edgetop report {code(session.name)}"

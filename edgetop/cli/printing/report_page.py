@@ -88,8 +88,8 @@ def _heat_maps(analysis: Analysis, axis: Axis, x_range: Chart, crosshair: Chart,
     """Yield a heat map of latency over time for each of the busiest models.
 
     The opacity of a cell shows the share of inferences with that latency at that time. `axis` is the time axis. Charts
-    with the same `x_range` and `crosshair` zoom together. With `has_tokens`, which means a language model, the times
-    between tokens are shown, to which no deadline applies.
+    with the same `x_range` and `crosshair` zoom together. `has_tokens` is true for language models: the maps then show
+    times between tokens instead of latencies, without a deadline.
     """
     from bokeh.models import HoverTool, Range1d, Span  # noqa: PLC0415
 

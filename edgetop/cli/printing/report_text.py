@@ -117,7 +117,7 @@ def brief_summary(report: Report) -> str:
 def wrapped(lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines wrapped at 80 columns.
 
-    The text of a further line begins in the same column as the text of the first line after its label.
+    The continuation of a line is indented to the column where the text after the line's label begins.
     """
     for line in lines:
         indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
@@ -170,7 +170,6 @@ def _lost(report: Report) -> Iterator[str]:
 
 
 def _watched(session: Manifest) -> Iterator[str]:
-    """Yield lines about the watched program and each model in it."""
     if watched := session.watched:
         cost = "an unknown time" if watched.cost_ns is None else f"{watched.cost_ns / 1e3:.1f} us"
         yield f"  program  {clean(shlex.join(watched.command))}"
@@ -247,7 +246,7 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
 
 
 def _stream_count(report: Report) -> int:
-    """Return how many streams (models that run at the same time) the session has, also those without a verdict."""
+    """Return how many streams (models that run at the same time) the session has, with or without a verdict."""
     watched = report.session.watched
     return max(len(report.streams), len(watched.streams) if watched else 0)
 

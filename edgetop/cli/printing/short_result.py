@@ -38,13 +38,13 @@ def _verdict(report: Report) -> str:
 
 
 def _more(report: Report) -> Iterator[str]:
-    """Yield further problems to show after the verdict, the present ones first."""
+    """Yield texts about further problems, to show after the verdict. Present problems come before past ones."""
     yield from (f"also {word}" for word in verdict_words.also(report.verdict))
     yield from map(verdict_words.past_in_brief, report.verdict.past)
 
 
 def _fitting(parts: Sequence[str], room: int) -> Iterator[str]:
-    """Yield the first part, and the next ones as long as the line keeps to `room` columns."""
+    """Yield as many of `parts` as fit into `room` columns when joined by "; ". The first part is always yielded."""
     for place, part in enumerate(parts):
         room -= len(part) + len("; ") * (place > 0)
         if place and room < 0:

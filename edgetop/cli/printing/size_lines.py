@@ -25,7 +25,10 @@ def size_lines(report: Report) -> Iterator[str]:
 
 
 def _rows(shapes: Sequence[ShapeView]) -> list[Sequence[str]]:
-    """Return a table row for each input size. Of more than twelve sizes, return twelve at even distances."""
+    """Return a table row for each input size.
+
+    Of more than twelve sizes, only twelve get a row: the first, the last, and ten at equal distances between these.
+    """
     last = len(shapes) - 1
     shown = range(len(shapes)) if last < MOST_SIZES else [round(n * last / (MOST_SIZES - 1)) for n in range(MOST_SIZES)]
     return [_row(shapes[place]) for place in shown]

@@ -24,7 +24,7 @@ TRAFFIC = ("net_rx_bytes", "net_tx_bytes", "block_read_bytes", "block_write_byte
 def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
     """Yield the lines of a table of what each session used, at most `columns` characters wide.
 
-    A wider table is cut into two, and then long names are cut in their middle.
+    A wider table is split into two tables, and long names are cut in their middle.
     """
     if not rows:
         return
@@ -44,7 +44,7 @@ def usage_lines(rows: Sequence[UsageRow], columns: int) -> Iterator[str]:
 
 
 def _width(rows: Sequence[UsageRow], keys: Sequence[str]) -> int:
-    """Return how many characters wide the table is without the column of names."""
+    """Return how many characters wide a table with the columns `keys` is, without its column of names."""
     return max(map(len, _table(rows, keys, 0))) - len(HEAD)
 
 

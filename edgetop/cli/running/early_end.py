@@ -28,9 +28,9 @@ class FailFast:
     """Stops the session once one of its gates (`--fail-if`) is certain to fail."""
 
     def __init__(self, session_state: SessionState, stop: Callable[[str], None]) -> None:
-        """`session_state` receives an event for the failed gate.
+        """Begin to watch the gates of a session.
 
-        `stop` ends the session, and gets the reason `"slo"`.
+        `session_state` receives an event for the failed gate. `stop` ends the session, and gets the reason `"slo"`.
         """
         self._session_state = session_state
         self._stop = stop
@@ -56,7 +56,7 @@ class FailFast:
 def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
     """Call `stop("resolved")` when an A/B session knows the ratio of B to A precisely enough.
 
-    Only the width of the confidence interval counts. Stopping at a wished result would bias it.
+    Only the width of the confidence interval counts. To stop at a wished result would bias the ratio.
     """
     view = analysis.ab_view()
     if view is not None and view.is_resolved:

@@ -76,7 +76,7 @@ METRICS_OPTIONS = (
 class Exporters:
     """Sends the metrics of one session.
 
-    Everything is opened before the session runs, so that bad options are found first.
+    All files and connections are opened before the session runs, so that invalid options are found first.
     """
 
     def __init__(self, asked: "MetricsRequest", stack: contextlib.ExitStack, last: contextlib.ExitStack) -> None:
@@ -140,7 +140,7 @@ class Exporters:
 
 
 def _hand_over(endpoint: "Endpoint") -> None:
-    """Wait until Prometheus has read how the session ended. Without that, Prometheus would report a crash."""
+    """Wait until Prometheus has read how the session ended. Otherwise, Prometheus would report a crash."""
     if (owed_s := endpoint.owed_s()) > 0:
         text = f"waiting until Prometheus has read that the session is over: up to {owed_s:.0f} s"
         print_text(f"edgetop: {text} (Ctrl+C stops waiting)", err=True)

@@ -1,4 +1,4 @@
-"""The manifest with which a session begins, before its engine has said anything."""
+"""The manifest (the description of a session) with which a session begins, before its engine has reported anything."""
 
 import shlex
 import sys
@@ -50,7 +50,7 @@ def _generated_input(spec: EngineSpec) -> str:
 
 
 def load_of(deadline_ns: int | None, spec: EngineSpec) -> Load:
-    """Return the load (rate, streams, input and so on) as the manifest, the session's description, has it.
+    """Return the load (rate, streams, input and so on) for the manifest, which describes the session.
 
     `deadline_ns` is the deadline of an inference in ns, or None.
     """

@@ -44,9 +44,9 @@ def follow(
     """Print the progress of a session on stderr, until the session is over or `is_enough()` is true.
 
     `feed` delivers the session's data, and `analysis` receives it. `pause(seconds)` waits for that time or less. `log`
-    is the file behind stderr; None without such a file. Old lines are cut off when this file grows. `live_ns` is the
-    interval in ns of whole sentences (`--live`); None prints a bar on a terminal and short lines elsewhere. `notifies`
-    rings the terminal at alerts. `ascii_only` replaces characters outside ASCII.
+    is the file to which stderr is redirected, whose oldest lines are removed when it grows; None if stderr is no such
+    file. `live_ns` is the interval in ns of whole sentences (`--live`); None prints a bar on a terminal and short lines
+    elsewhere. `notifies` rings the terminal at alerts. `ascii_only` replaces characters outside ASCII.
     """
     lines = PlainLines(live_ns) if live_ns is not None else Bar() if sys.stderr.isatty() else Lines()
     news, trouble, printed = AlertNews(), "", -1
@@ -110,7 +110,7 @@ class Bar:
 class Lines:
     """Makes a progress line whenever the verdict changes, and every ten seconds.
 
-    There is no line in the first 3 s while the model loads.
+    While the model loads, the first line comes after 3 s.
     """
 
     every_s = 2.0  # not shorter, since each call costs the same however little is new

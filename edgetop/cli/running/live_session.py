@@ -149,7 +149,7 @@ class LiveSession:
             self.conductor.stop("signal")
 
     def analyse(self, observers: Sequence[Observer] = ()) -> None:
-        """Create the analysis of the session, and call each observer with it once a second from now on."""
+        """Create the analysis of the session. From now on, pass it to each observer once a second."""
         from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  takes as long as an engine to load a model
 
         self.analysis, self._observers = Analysis(), list(observers)
@@ -166,7 +166,8 @@ class LiveSession:
     def _observe(self) -> None:
         """Call the observers once a second, on a thread of their own.
 
-        The screen may be slow or closed, and the conductor must not wait, so neither can make these calls.
+        The thread of the screen may be slow or closed, and the thread that runs the session must not wait for
+        observers.
         """
         is_last = False
         while not is_last:
@@ -177,7 +178,9 @@ class LiveSession:
                     self._call(observer)
 
     def _call(self, observer: Observer) -> None:
-        """Call an observer. If it raises, record that as an event and never call it again."""
+        """Call an observer. If the observer raises an error, record that as an event and never call this observer
+        again.
+        """
         try:
             observer(self.analysis)
         except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed

@@ -166,7 +166,10 @@ def operator_fields(row: Row) -> Document:
 
 
 def _flat(fields: Document) -> Document:
-    """Return the results of one operator with a column for each counted event, without the intervals of the counts."""
+    """Return `fields`, the results of one operator, as one CSV row with a value for each counted hardware event.
+
+    In `fields`, these counts are in the dict `counters`. Their confidence intervals are left out.
+    """
     counters = fields.pop("counters") or dict.fromkeys(to_json(OperatorEvents()))
     return {**fields, **{name: value for name, value in counters.items() if name not in ("ci95", "by")}}
 
@@ -363,7 +366,7 @@ def _section(title: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _counted(found: OperatorProfile) -> Iterator[str]:
-    """Yield a table of what was counted in the operators that take the most time, if anything was counted."""
+    """Yield a table of hardware events counted in the slowest operators. Yield nothing if none were counted."""
     rows = _top(found)
     columns = operator_counter_columns([row.events for row in rows])
     if not columns:

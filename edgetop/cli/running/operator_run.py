@@ -91,7 +91,7 @@ class OperatorProfile:
 
     @property
     def crossing_ns(self) -> float | None:
-        """Return the ns that it costs to hand over from one provider to the next, such as from GPU to CPU.
+        """Return how many ns it takes to hand over from one provider to the next, such as from GPU to CPU.
 
         None if unknown, or if one provider runs all operators.
         """
@@ -232,7 +232,8 @@ def _info(burst: BurstTaken) -> BurstInfo:
 class _Board:
     """What limits the speed of operators: the board's peak speeds, the data type of the model, the CPU's caches.
 
-    `counts` has what was counted in the operators, and `line_bytes` is what a cache miss fetches from memory.
+    `counts` has the hardware events counted in the operators. `line_bytes` is the number of bytes that a cache miss
+    fetches from memory; None if unknown.
     """
 
     ceilings: Ceilings | None

@@ -53,11 +53,12 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
 
 
 def arrivals_of(session: str, model: str) -> tuple[int, ...]:
-    """Return when each inference of `model` began in a recorded session, in ns after the first one.
+    """Return the start times of the inferences of `model` in a recorded session, followed by their period.
 
-    The last value is the time after which the pattern repeats. At most the first 100,000 inferences are used. `session`
-    is a name or path, whose files are not changed. `model` is the path of the model to look for. Raises InputError if
-    the session has fewer than three inferences of that model.
+    All values are in ns. Start times count from the first start. After each period, a caller can repeat the start
+    times. At most the first 100,000 measured inferences are used. `session` is the name or path of the session, whose
+    files are not changed. `model` is the path of the model to look for. Raises InputError if the session has fewer than
+    three inferences of that model.
     """
     from edgetop.comparison.application_gap import stream_of  # noqa: PLC0415
     from edgetop.session.manifest import Model  # noqa: PLC0415

@@ -382,8 +382,8 @@ def model_request(options: Given) -> "RunRequest":
 def request_of(given: Given, subject: "ModelSubject | DemoSubject", **noted: Value) -> "RunRequest":
     """Return the request for a session, made from the command-line options of `run` or `demo`.
 
-    `given` holds the parsed options by name. `subject` is the model to run. `noted` sets fields of the
-    request's `Keeping` part, such as `labels`, in place of the options.
+    `given` holds the parsed options by name. `subject` is the model to run. `noted` holds fields of the request's
+    `Keeping` part, such as `labels`. These fields replace the values of the options.
     """
     from edgetop.cli.running import run_request as asked  # noqa: PLC0415  --help needs none of it
 
@@ -419,7 +419,7 @@ def run_model(request: "RunRequest") -> int:
 
 
 def _may_start_early(request: "RunRequest") -> bool:
-    """Whether the engine's process may start before the session is prepared.
+    """Whether the engine's process can be started before the session is prepared.
 
     True if there is one engine in its own process, and no option changes how that process runs.
     """

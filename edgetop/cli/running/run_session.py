@@ -122,7 +122,7 @@ def _has_screen(showing: Showing) -> bool:
 
 
 def _command_of(subject: Subject) -> str:
-    """Return the name of the edgetop command that runs such a subject, such as `run`."""
+    """Return the name of the edgetop command that runs or watches `subject`, such as `run`."""
     match subject:
         case ProgramSubject():
             return "watch"
@@ -240,9 +240,10 @@ def _assemble(
 
 
 def _observers(request: RunRequest, session: LiveSession, stack: contextlib.ExitStack) -> list[Observer]:
-    """Return the functions to call with the analysis once a second. `stack` closes those that must be closed.
+    """Return the functions to call with the analysis once a second.
 
-    Their modules are imported here, while the engine loads its model.
+    Functions that must be closed are registered with `stack`. The modules of the functions are imported here, while the
+    engine loads its model.
     """
     observers: list[Observer] = []
     if request.judging.fail_fast:

@@ -86,9 +86,9 @@ def end_of(session: LiveSession, request: RunRequest) -> End:
 
 @contextlib.contextmanager
 def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
-    """Append the error to `unwritten` if an output cannot be written, so that other outputs are still written.
+    """If the `with` statement cannot write an output, append the error to `unwritten` instead of raising it.
 
-    If the reader of a pipe has left, nothing is appended.
+    If the output is a pipe whose reader has left, nothing is appended.
     """
     try:
         with contextlib.suppress(ReaderLeftError):

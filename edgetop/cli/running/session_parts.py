@@ -68,10 +68,10 @@ POWER_TURN_NS = NS  # shortest turn if a sensor reads the power of the board, si
 
 
 def find_model(choice: ModelChoice) -> ModelFile:
-    """Return the user's model file.
+    """Return the model file that the user named, or else the built-in model.
 
-    Without one, return the built-in model in a format that an installed runtime can run. Raises InputError if there is
-    no such file or no runtime.
+    The built-in model is taken in a format that an installed runtime can run. Raises InputError if there is no such
+    file or no runtime.
     """
     if choice.url is not None:
         return server_file(choice.url)
@@ -162,7 +162,7 @@ def engine_spec(
 
 
 def _noted_events() -> tuple[tuple[str, int, int], ...]:
-    """Return the events of this machine's CPU, as (name, type, config) of perf_event_open(2)."""
+    """Return the hardware events that the CPU can count, as `(name, type, config)` of perf_event_open(2)."""
     return tuple((event.name, event.type, event.config) for pmu in core_pmus(Root()) for event in pmu.events)
 
 
@@ -240,10 +240,11 @@ def engine_maker(
 
 
 def engine_in_turns(request: RunRequest, board: Found, stack: ExitStack, folder: Path | None) -> "TurnsEngine":
-    """Return one engine that runs the two variants of an A/B session in turns. It can load each variant anew.
+    """Return one engine that runs the two variants of an A/B session in turns.
 
-    `board` holds the board's sensors. Each variant has its own limits, until `stack` is closed. `folder` is the folder
-    of the recording, or None. Raises InputError if a model or an interpreter does not exist.
+    The engine can load each variant again. `board` holds the board's sensors. Each variant has its own limits, until
+    `stack` is closed. `folder` is the folder of the recording, or None. Raises InputError if a model or an interpreter
+    does not exist.
     """
     from edgetop.engines.turn_engine import TurnsEngine, reloading  # noqa: PLC0415  of `ab` alone
     from edgetop.session.turns import SHORTEST_NS, SIDES, Planner  # noqa: PLC0415
@@ -289,7 +290,7 @@ def _with_session_options(engine: str, model_format: str, option: str) -> str:
 
 
 def _has_xnnpack(choice: ModelChoice, model_format: str) -> bool:
-    """Whether the engine may use XNNPACK, the default accelerator of TFLite runtimes on CPUs.
+    """Whether the engine is allowed to use XNNPACK, the default accelerator of TFLite runtimes on CPUs.
 
     `model_format` is such as `tflite`. `--provider CPU` without other providers switches XNNPACK off. Raises InputError
     if the options both request and forbid it.
@@ -321,10 +322,10 @@ def _with_load(spec: EngineSpec, load: LoadRequest, model: ModelFile) -> EngineS
 
 
 def interpreter(given: Path | None) -> str | None:
-    """Return the path of the Python interpreter for the engine, or None for edgetop's own.
+    """Return the path of the Python interpreter for the engine. None means the interpreter that runs edgetop.
 
-    `given` is a path or a name on PATH. Symbolic links are kept, because the python of a virtual environment is a link.
-    Raises InputError if there is no such file.
+    `given` is a path, a name on PATH, or None. Symbolic links are kept, because the python of a virtual environment is
+    a link. Raises InputError if there is no such file.
     """
     if given is None:
         return None
@@ -343,9 +344,10 @@ def interpreter(given: Path | None) -> str | None:
 def _engine_cpus(choice: ModelChoice, monitor_cpus: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of the CPUs to pin the engine to, or () for no pinning.
 
-    `choice` may request CPUs with `--engine-cpus` and limit their number with `--limit`. `monitor_cpus` are the CPUs
-    that edgetop itself is pinned to; () for no pinning. If `choice` does neither, the result is all CPUs that this
-    process is allowed to use, or () if `monitor_cpus` is (). Raises InputError if the requested CPUs are not allowed.
+    If `choice` has `--engine-cpus`, the engine gets these CPUs. If it has `--limit cpus=N`, the engine gets only the
+    first N CPUs. With neither option, the engine gets all CPUs that this process is allowed to use if edgetop itself is
+    pinned to `monitor_cpus`, since it must not inherit this pinning. If `monitor_cpus` is empty, the result is ().
+    Raises InputError if a requested CPU is not allowed.
     """
     here = os.sched_getaffinity(0)
     _refuse_cpus("--engine-cpus", choice.cpus)
@@ -405,7 +407,7 @@ def server_file(url: str) -> ModelFile:
 def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") -> ModelFile:
     """Return a stand-in for the model's file of a watched program.
 
-    The session is named after the program in this way.
+    Its name is that of the program, such as `app.py`. The session is named after the program.
     """
     words = [word for word in program.spec.command if not word.startswith("-")]
     named = next((word for word in words[1:] if word.endswith(".py")), words[0] if words else program.spec.command[0])
@@ -415,7 +417,7 @@ def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") 
 def refuse_absent(request: RunRequest, folder: Path | None) -> None:
     """Raise InputError if a given file, program or CPU does not exist, or if the folder of the recording exists.
 
-    This reports such errors before any other, and before anything is waited for. `folder` None means no recording.
+    It is called first, so that the user learns of such errors at once. `folder` None means no recording.
     """
     subject = request.subject
     _refuse_cpus("--monitor-cpus", request.board.monitor_cpus)

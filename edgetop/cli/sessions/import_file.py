@@ -62,9 +62,9 @@ def command(
       edgetop import times.json layers.json --model resnet50.onnx -o resnet50-trt
       edgetop report resnet50-trt
       edgetop import bench.txt              output of benchmark_model
-        edgetop import result.csv perf.txt    files of onnxruntime_perf_test
-        edgetop import board.log              log of tegrastats
-        edgetop import mine.csv --latency-column infer:us --time-column timestamp
+      edgetop import result.csv perf.txt    files of onnxruntime_perf_test
+      edgetop import board.log              log of tegrastats
+      edgetop import mine.csv --latency-column infer:us --time-column timestamp
     """
     from edgetop.imports.imported_session import Imported  # noqa: PLC0415
     from edgetop.imports.latency_table import Columns  # noqa: PLC0415

@@ -69,7 +69,7 @@ def _found(given: str, *, whole: bool) -> Path:
 def _is_half_removed(folder: Path) -> bool:
     """Whether a removal of the session was begun and interrupted.
 
-    Other commands cannot find such a session any more.
+    If so, other commands cannot find the session any more.
     """
     try:
         with contextlib.closing(SessionFiles(folder)) as files:

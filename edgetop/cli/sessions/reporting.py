@@ -35,9 +35,9 @@ def print_report(
 ) -> int:
     """Print the report of a session in the requested forms, and return the exit code.
 
-    `session` is a session's name; None means the newest. `gates` are conditions that must not hold; if there are
-    none, those of the run are used. `junit`, `csv_file`, `html` and `md_file` are files to write; "-" as CSV or
-    Markdown means standard output. `force` allows replacing files. Raises InputError and OutputError.
+    `session` is a session's name; None means the newest. `gates` are conditions that fail the command; if there are
+    none, the gates that the run was given are used. `junit`, `csv_file`, `html` and `md_file` are files to write; "-"
+    as CSV or Markdown means standard output. `force` allows replacing files. Raises InputError and OutputError.
     """
     if junit:
         refuse_unwritable(junit)

@@ -54,8 +54,8 @@ class Listed:
 def listed(home: Path, here: Path) -> list[Listed]:
     """Return all sessions known in `home`, and those in the folder `here`.
 
-    Running sessions come first, then the others, each with the newest first. `home` is the default folder of
-    recordings.
+    Running sessions come first, then finished sessions. In both parts, the newest session comes first. `home` is the
+    default folder of recordings.
     """
     found = [_listed(folder) for folder in all_sessions(home, here)]
     found.sort(key=lambda session: session.created_utc, reverse=True)
@@ -97,7 +97,6 @@ def _finished(folder: Path) -> tuple[Manifest, Outcome]:
 
 
 def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
-    """Analyse the tables of the session in `folder`. Return its manifest and the analysis."""
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  Arrow is loaded where something is read
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
@@ -126,7 +125,9 @@ def table(sessions: Sequence[Listed], columns: int | None) -> list[str]:
 
 
 def _lines(rows: Sequence[Sequence[str]], reasons: Sequence[str], on_first: int) -> Iterator[tuple[str, str]]:
-    """Yield `(first line, second line)` for each row. The first has `on_first` columns, the second the rest, or is "".
+    """Yield `(first line, second line)` for each row.
+
+    The first line has `on_first` columns. The second line has the other columns; "" if there are none.
 
     `reasons` has a text for each row: why the session is unreadable, or "". A reason replaces the session's model and
     board.

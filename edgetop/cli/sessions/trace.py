@@ -1,4 +1,4 @@
-"""`edgetop trace`: divide the log of a fast power meter by the inferences of a session."""
+"""`edgetop trace`: find the energy of each inference of a session in the log of a fast power meter."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -141,8 +141,8 @@ def watch_remote(
 
     `target` is the host and the session. `remote_command` is the command that starts edgetop there, such as
     `~/.local/bin/edgetop`. `alerts` are the rules of `--alert`. The connection is made before the screen opens, because
-    ssh may ask for a password. Raises InputError if no connection can be made, or if a command of the user, such as to
-    stop the session, was not confirmed.
+    ssh may ask for a password. Raises InputError if no connection can be made, or if the other machine did not confirm
+    a command of the user, such as to stop the session.
     """
     from edgetop.analysis.analysis import Analysis  # noqa: PLC0415  as above
     from edgetop.cli.output import print_text  # noqa: PLC0415

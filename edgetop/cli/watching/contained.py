@@ -30,7 +30,8 @@ def contained(
 
     Pull, build and set up the image first if necessary. `image`, `dockerfile` and `setup` are the values of the options
     with these names; None if not given. `given` is the text of `--container-args`, with further options of docker or
-    podman. `limit` is what the program may use. Raises InputError if that is not possible.
+    podman. `limit` is what the program is allowed to use. Raises InputError if the image cannot be made or the limit
+    cannot be set.
     """
     cpus = spec.surroundings.cpus if spec.surroundings else frozenset(os.sched_getaffinity(0))
     limits = tuple(limit_options(limit, cpus))  # refused before an image is pulled

@@ -58,7 +58,7 @@ def command(session: str | None, *, past: bool) -> int:
 def _end_with(source: int, sink: int) -> None:
     """Wait until the other end has closed the ssh connection. Then end this process after 10 s.
 
-    `source` and `sink` are the file descriptors of the connection.
+    `source` is the file descriptor from which the connection is read, and `sink` the one to which it is written.
     """
     poll = select.poll()
     poll.register(source, 0)

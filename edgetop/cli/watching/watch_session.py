@@ -177,8 +177,9 @@ def _running_container(options: WatchOptions) -> WatchedContainer:
 def _report_end(program: WatchedProgram, words: Sequence[str]) -> None:
     """Print whether the program still runs.
 
-    If edgetop may have made it crash, print how to watch it with less intrusion. `words` is the command line of edgetop
-    up to the program. On a terminal, the user can have the program run again.
+    If the program crashed early, and edgetop may be the cause, print how to watch it with less intrusion. On a
+    terminal, the user can have the program run again in that way. `words` is the command line of edgetop up to the
+    program.
     """
     if goes_on := program.goes_on():
         print_text(f"edgetop: {goes_on}", err=True)
@@ -307,7 +308,7 @@ def _started(command: tuple[str, ...], options: WatchOptions) -> WatchedProgram:
 def _chosen_process(command: tuple[str, ...], options: WatchOptions) -> int | None:
     """Return the id of the running process to watch.
 
-    `command` holds the words of a program to start. Return None if there are any, or if processes were only listed
+    `command` holds the words of a program to start. Return None if it has any words, or if processes were only listed
     (`--all`). Raises InputError if the options contradict each other.
     """
     if not command and options.dockerfile:
