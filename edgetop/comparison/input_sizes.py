@@ -70,10 +70,10 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
 
 
 def beyond_equal_size(took_ms: Floats, elements: Floats, size: float) -> tuple[float, float, int] | None:
-    """Return `(more_ms, error_ms, count)`: how much slower all calls are on average than the `count` calls of one size.
+    """Compare the mean time of all calls with that of the calls whose input has `size` elements.
 
-    `size` is that size, in elements. The error is half of a 95 % interval. Return None if there are too few calls of
-    this size.
+    Return `(more_ms, error_ms, count)`: by how much the mean of all calls is higher, the half-width of the 95 %
+    confidence interval of that difference, and the number of calls with this size. Return None if these are too few.
     """
     equal = took_ms[elements == size]
     if len(equal) < LEAST_CALLS:

@@ -38,7 +38,10 @@ STILL_ROWS = 200
 
 
 def still_words(seconds: float, since: int, row: int) -> str:
-    """Return a sentence which says that a log's time stands still: it is `seconds` s from row `since` to row `row`."""
+    """Return a sentence which says that a log's time does not advance from row `since` to row `row`.
+
+    `seconds` is the time in s that all these rows have.
+    """
     return f"its time stands still: {seconds:g} s from row {since} to row {row}"
 
 

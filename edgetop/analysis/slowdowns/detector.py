@@ -287,11 +287,11 @@ class Detector:
         return level >= SLOWER and ratio >= REST_CERTAIN
 
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
-        """Whether the inferences are slow even if the slowest two seconds, a possible interruption, are left out.
+        """Whether a slow model is surely slower than before, even without the slowest two seconds, a possible hiccup.
 
-        `points` has the inferences since the beginning of the slowdown. An inference is slow if it is above `border`.
-        `before_level` is the latency before the slowdown. Each latency is the natural logarithm of (latency /
-        baseline), times a million.
+        `points` has the single latencies since the beginning of the slowdown. The two seconds left out are those with
+        most latency above `border`. The median of the others is compared with `before_level`, the latency before the
+        slowdown. Each latency is the natural logarithm of (latency / baseline), times a million.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:

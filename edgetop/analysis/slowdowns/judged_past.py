@@ -1,8 +1,8 @@
-"""Exports the slowdowns found so far to a remote viewer, and imports them there.
+"""Exports the state of the search for slowdowns to a remote viewer, and imports it there.
 
-The viewer's data of the past is too coarse to find slowdowns in. The state is exported when no change of the latency is
-undecided, so little has to be transferred. A change is undecided while it may be a slowdown or noise. A viewer that
-continues from the state finds the same slowdowns as the board itself.
+The viewer's data of the past is too coarse to find slowdowns in. A viewer that continues from the state, which has the
+slowdowns found so far, finds the same slowdowns as the board itself. The export waits until each change of the latency
+has been judged to be a slowdown or noise: the data of open questions need not be sent, and the state is small.
 """
 
 from collections.abc import Iterable, Mapping

@@ -186,7 +186,7 @@ class Loop:
                     slow_ns = slowest.checkpoint(done)
 
     def _prepare_next(self, phase: int, packed_bytes: int) -> Call:
-        """Return the call that runs the next input.
+        """Return the call that runs the next input. `phase` is the number of the phase that the call belongs to.
 
         If the input cannot be prepared, send the records in the buffer and raise EngineError. `packed_bytes` is the
         size of these records in bytes.

@@ -119,7 +119,10 @@ class Turns:
     is_open = False
 
     def __init__(self, turns: List[List[int]]) -> None:
-        """Take the spans. `turns` are [from, until] in ns of CLOCK_MONOTONIC, ascending and with gaps between them."""
+        """`turns` are the spans [from, until] in which inferences may run, in ns of CLOCK_MONOTONIC.
+
+        The spans are in ascending order, with gaps between them.
+        """
         self._turns = turns
         self._place = self._start_ns = 0
 

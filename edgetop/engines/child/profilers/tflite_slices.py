@@ -1,8 +1,8 @@
 """Profile TFLite models without a profiler: run each operator as a separate model, in a helper process.
 
-This works with any version of both runtimes, and with the user's delegates and shapes. The result is called an
-estimate. An operator that runs alone has its tensors in the caches and does not fuse with its neighbours. A delegate
-may also take it alone but not among others.
+This works with any version of tflite-runtime and LiteRT, and with the user's delegates and shapes. The result is called
+an estimate. An operator that runs alone has its tensors in the caches and does not fuse with its neighbours. A delegate
+may also accept an operator that runs alone and refuse it within the whole model.
 
 A model of one operator is made from a .tflite file by changing a few numbers. A FlatBuffer consists of tables that
 point forward to others (https://flatbuffers.dev/internals/). So the vector of operators can be shortened, its entries
