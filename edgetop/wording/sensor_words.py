@@ -16,6 +16,8 @@ _OF_ID: Mapping[str, str] = {
     "load/others": "the load of other processes",
     "load/steal": "steal",
     "volt/EXT5V": "the 5 V input",
+    "pressure/cpu-quota": "the share of periods in which the CPU quota was used up",
+    "rate/cpu-throttled": "the time for which the CPU quota stopped the engine",
 }
 _OF_KIND: Mapping[str, Callable[[str], str]] = {
     "throttle": lambda label: f"the {label} flag",
@@ -40,6 +42,8 @@ def sensor_name(sensor_id: str) -> str:
     ['the thermal flag', 'the cooling device cpufreq-cpu0', 'CPU pressure', 'swapping in']
     >>> sensor_name("freq/cpu0 to cpu3"), sensor_name("zone-at-trip")
     ('the clock of cpu0 to cpu3', 'zone-at-trip')
+    >>> sensor_name("pressure/cpu-quota")
+    'the share of periods in which the CPU quota was used up'
     """
     if sensor_id in _OF_ID:
         return _OF_ID[sensor_id]

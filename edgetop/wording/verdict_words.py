@@ -86,6 +86,19 @@ class Headline:
     evidence: tuple[str, ...]
 
 
+def _change_words(verdict: Verdict) -> tuple[str, str]:
+    """Return the change of the latency in words, and in fewer words. Both are "" if it did not change by a percent.
+
+    >>> _change_words(Verdict(State.SLOWED, "warning", p50_change=0.33, is_of_mean=True))
+    ('mean 33 % slower', 'mean +33 %')
+    """
+    percent = round((verdict.p50_change or 0.0) * 100)
+    if not percent:
+        return "", ""
+    name = "mean " if verdict.is_of_mean else ""  # p50, which stands beside it, then hardly changes
+    return f"{name}{abs(percent)} % {'slower' if percent > 0 else 'faster'}", f"{name}{percent:+d} %"
+
+
 _FROM_START = " FROM THE START"
 
 
@@ -97,9 +110,7 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
     """
     state, from_start, _ = state_word(verdict).partition(_FROM_START)
     state += " RUNNING" if verdict.state is State.AB else ""  # a comparison in progress looks like one that is over
-    figure = brief = ""
-    if verdict.p50_change is not None and (percent := round(verdict.p50_change * 100)):
-        figure, brief = f"{abs(percent)} % {'slower' if percent > 0 else 'faster'}", f"{percent:+d} %"
+    figure, brief = _change_words(verdict)
     since = from_start.strip().lower()
     if verdict.state is State.STEADY and verdict.since_ns is not None:
         since = f"for {formatting.stopwatch(now_ns - verdict.since_ns)}"

@@ -227,7 +227,8 @@ def _usual_words(view: MonitorView) -> Iterator[str]:
 
     Yield nothing if the verdict does not compare the present p50 with it.
     """
-    if view.verdict.p50_change is not None and view.burst is not None:
+    verdict = view.verdict
+    if verdict.p50_change is not None and not verdict.is_of_mean and view.burst is not None:
         yield f"usual p50 {milliseconds(view.burst.p50_ns)} ms"
 
 

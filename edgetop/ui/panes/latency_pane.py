@@ -170,7 +170,8 @@ def _usual(view: MonitorView) -> str:
 
     Return "" if the verdict does not compare the present p50 with it, or if the program runs several models.
     """
-    if view.verdict.p50_change is None or view.burst is None or view.latency.streams:
+    verdict = view.verdict
+    if verdict.p50_change is None or verdict.is_of_mean or view.burst is None or view.latency.streams:
         return ""
     return f"usual {milliseconds(view.burst.p50_ns)}"
 

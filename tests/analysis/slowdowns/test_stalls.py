@@ -83,6 +83,8 @@ def test_the_present_verdict_says_that_the_mean_rose() -> None:
     assert (verdict.state, verdict.is_of_mean) == (State.SLOWED, True)
     assert verdict.p50_change == pytest.approx(1 / 3, abs=0.03)
     assert "mean +3" in verdict_words.first(verdict)
+    told = verdict_words.headline(verdict, LENGTH_S * NS)
+    assert (told.figure[:6], told.figure[-8:], told.brief[:7]) == ("mean 3", "% slower", "mean +3")
 
 
 def test_a_session_that_is_over_says_that_it_was_slowed() -> None:
