@@ -84,7 +84,7 @@ def judge(seen: Evidence) -> Verdict:
 def _measuring(seen: Evidence) -> Verdict:
     """Return the verdict on the present or, if the session is over, on its last seconds."""
     found = sorted(_troubles(seen), key=lambda verdict: verdict.level != "critical") or [_steadiness(seen)]
-    if (_change(seen) or 0.0) < OVER <= (_felt_change(seen) or 0.0):  # the stops make the change
+    if seen.slowdowns.stop_ratio >= 1 + OVER:
         found = [replace(verdict, is_of_mean=True) for verdict in found]
     return replace(found[0], also=tuple(found[1:]))
 

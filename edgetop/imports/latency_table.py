@@ -101,8 +101,8 @@ def _asked(asked: str, names: Sequence[str]) -> list[int]:
 def is_table(text: str, *, has_numbers: bool = False) -> bool:
     """Return whether a text is a table of latencies: whether a row names a column of latencies.
 
-    If the name has a unit, such as `latency_ms`, a row of numbers must follow only if `has_numbers` is True. If the
-    name has no unit, such as `latency`, a number must stand below it, and blanks must not be the columns' separator.
+    If `has_numbers` is True, a row of numbers must follow the name of a column. A name without a unit, such as
+    `latency`, counts only if a number stands below it and if blanks do not separate the columns.
     """
     _, separators, names, below = header_of(text)
     if candidates := _candidates(names):

@@ -178,7 +178,7 @@ def test_a_program_that_never_says_it_is_an_engine_is_given_up(model: Path, tmp_
 def test_an_engine_that_uses_the_cpu_may_take_longer_to_start(
     busy_polls: int, timeouts: int, model: Path, tmp_path: Path
 ) -> None:
-    """As under a small CPU quota. A program that never says that it is an engine is given up all the same."""
+    """A small CPU quota makes an engine slow to start. A program that never says that it is an engine is given up."""
     used = itertools.chain(itertools.accumulate([10**9] * busy_polls), itertools.repeat(busy_polls * 10**9))
     python = shell(tmp_path / "python", "exec sleep 1000")
     engine = ProcessEngine(spec_for(model), python, hello_timeout_s=0.05, cpu_ns=lambda _: next(used))

@@ -417,7 +417,8 @@ def program_file(program: "WatchedProgram | WatchedProcess | WatchedContainer") 
 def refuse_absent(request: RunRequest, folder: Path | None) -> None:
     """Raise InputError if a given file, program or CPU does not exist, or if the folder of the recording exists.
 
-    It is called first, so that the user learns of such errors at once. `folder` None means no recording.
+    Call this function before all slower checks, so that the user learns of such errors at once. `folder` is the
+    folder of the recording; None means no recording.
     """
     subject = request.subject
     _refuse_cpus("--monitor-cpus", request.board.monitor_cpus)
