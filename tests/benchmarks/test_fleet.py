@@ -13,7 +13,8 @@ from edgetop.session.batch import Batch
 from edgetop.wording.board_summary import Summaries
 from tests.benchmarks.test_relay import Received, board, memory_mib, started, written_in_time
 from tests.support.commands import environment
-from tests.support.relays import LiveRecording, cpu_seconds, plant_program
+from tests.support.processes import cpu_seconds
+from tests.support.relays import LiveRecording, plant_program
 from tests.support.scripts import Script, hot
 from tests.support.terminal import Terminal
 

@@ -23,8 +23,9 @@ from edgetop.session.records import READING, Readings
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, Seconds
 from tests.support.commands import environment
+from tests.support.processes import cpu_seconds
 from tests.support.recordings import back_to_back, first_manifest
-from tests.support.relays import LiveRecording, cpu_seconds
+from tests.support.relays import LiveRecording
 from tests.support.sessions import seconds_of
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]

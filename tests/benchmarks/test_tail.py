@@ -23,6 +23,7 @@ import pytest
 
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop
+from tests.support.processes import engine_of
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(900)]
 
@@ -164,25 +165,13 @@ def running(folder: Path, model: Path, *options: str) -> Iterator[tuple[Engine, 
         preexec_fn=_first,  # noqa: PLW1509
     )
     try:
-        yield Engine(_engine_of(whole.pid), model, group), whole
+        yield Engine(engine_of(whole), model, group), whole
     finally:
         whole.send_signal(signal.SIGTERM)
         whole.wait(60)
         if group:
             with contextlib.suppress(OSError):
                 group.rmdir()
-
-
-def _engine_of(pid: int) -> int:
-    until = time.monotonic() + 20
-    while time.monotonic() < until:
-        for folder in Path("/proc").iterdir():
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == pid and b"--control" in (folder / "cmdline").read_bytes():
-                    return int(folder.name)
-        time.sleep(0.05)
-    raise AssertionError("no engine")
 
 
 def injected(

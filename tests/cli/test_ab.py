@@ -13,9 +13,10 @@ from edgetop.cli.companions import raw_words
 from edgetop.cli.comparing.ab import max_duration, ratio_gate, share, side_options
 from edgetop.cli.comparing.ab_soak import counterbalanced
 from edgetop.cli.running import run
-from tests.cli.test_run import engine_of, wait_for_words
+from tests.cli.test_run import wait_for_words
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
+from tests.support.processes import engine_of, engines_of
 from tests.support.waiting import scaled, wait_until
 
 QUIET = ("--threads", "1", "--headless", "--max-duration", "8s")  # on a busy machine too enough turns
@@ -89,7 +90,7 @@ def test_an_engine_that_dies_ends_it_with_its_reason(models):
     process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
     wait_for_words(process, "A/B")
     ending = engine_of(process)  # each pair of engines runs some turns; the death of one at its end would not matter
-    fresh = wait_until(lambda: pid if (pid := engine_of(process)) != ending else 0)
+    (fresh,) = wait_until(lambda: [pid for pid in engines_of(process.pid) if pid != ending][:1])
     os.kill(fresh, signal.SIGKILL)
     _, said = process.communicate(timeout=scaled(30))
     assert process.returncode == 3

@@ -12,8 +12,8 @@ import pytest
 
 from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
-from tests.support.forked_helpers import is_engine
 from tests.support.gguf_models import gguf, language_model
+from tests.support.processes import engine_of
 from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
@@ -374,12 +374,11 @@ def sockets_of(pid: int) -> list[str]:
 def test_the_engine_opens_no_socket(folder):
     process = start_edgetop("run", "llama-F32.gguf", *map(str, SHORT), "-o", "quiet", home=folder)
     try:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        engines = wait_until(lambda: [p for p in children.read_text().split() if is_engine(p)])
-        wait_until(lambda: "xllamacpp" in Path(f"/proc/{engines[0]}/maps").read_text())
+        engine = engine_of(process)
+        wait_until(lambda: "xllamacpp" in Path(f"/proc/{engine}/maps").read_text())
         journal = folder / "quiet.edgetop" / "journal"
         wait_until(lambda: any(path.stat().st_size > 20_000 for path in journal.glob("*.journal")))
-        assert [sockets_of(int(pid)) for pid in engines] == [[]]
+        assert sockets_of(engine) == []
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=scaled(20))

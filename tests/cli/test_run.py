@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +17,8 @@ import pytest
 from edgetop import demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, environment, start_edgetop
-from tests.support.forked_helpers import is_engine
-from tests.support.waiting import scaled
+from tests.support.processes import engine_of, is_running
+from tests.support.waiting import scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -29,22 +28,6 @@ TABLES = ("inferences", "readings", "operators", "events", "seconds")
 
 def recorded(folder, name, query):
     return duckdb.sql(query.format(table=f"'{folder}/{name}.parquet'")).fetchall()
-
-
-def engine_of(process):
-    """The pid of the engine child, once it has begun to load."""
-    deadline = time.monotonic() + scaled(20)
-    while time.monotonic() < deadline:
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        for pid in _children(process.pid) if children.exists() else ():
-            if is_engine(pid):
-                return pid
-    raise AssertionError("no engine came up")
-
-
-def _children(pid):
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        yield from map(int, (task / "children").read_text().split())
 
 
 def wait_for_words(process, words):
@@ -310,16 +293,7 @@ def test_an_app_that_is_killed_leaves_no_load_behind(model, tmp_path):
     engine = engine_of(process)
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + scaled(10)
-    while Path(f"/proc/{engine}").exists() and _state(engine) != "Z":
-        assert time.monotonic() < deadline, "the engine outlived its conductor"
-
-
-def _state(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return "Z"
+    wait_until(lambda: not is_running(engine), 10)  # it does not outlive its conductor
 
 
 def test_inferences_that_raise_are_recorded_and_told(tmp_path):

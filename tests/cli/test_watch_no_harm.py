@@ -11,6 +11,7 @@ import pytest
 
 from edgetop.cli.watching.watch_session import without_hooks
 from tests.support.commands import ROOT, edgetop, environment, start_edgetop
+from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -28,13 +29,6 @@ def watching(tmp_path, *options, how, more=(), **streams):
     process = start_edgetop("watch", "--headless", *options, "--", *command, home=tmp_path, PYTHONPATH=str(ROOT))
     wait_until(lambda: output.exists() and "ready" in output.read_text())
     return process, output, int(output.read_text().split()[1])
-
-
-def is_running(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_a_program_is_started_as_it_is_alone(tmp_path):

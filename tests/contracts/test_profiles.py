@@ -22,6 +22,7 @@ from tests.support import onnx_models, tflite_models
 from tests.support.delegates import claiming_delegate
 from tests.support.engine_runs import Heard, hear_more, hear_until_measuring, take_burst
 from tests.support.environments import environment, find_interpreter
+from tests.support.processes import is_running
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -377,7 +378,7 @@ def test_a_helper_ends_with_its_engine(helper_session: tuple[Engine, Heard]) -> 
     assert isinstance(engine, ProcessEngine)
     assert engine.pid
     os.kill(engine.pid, 9)
-    wait_until(lambda: not Path(f"/proc/{helper}").exists())
+    wait_until(lambda: not is_running(helper))
 
 
 def test_without_a_period_nothing_is_profiled(tmp_path: Path) -> None:

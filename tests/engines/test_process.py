@@ -22,6 +22,7 @@ from tests.support import onnx_models
 from tests.support.descriptors import open_files
 from tests.support.engine_runs import Heard, hear_out, hear_until_measuring, run_whole, spec_for
 from tests.support.interpreters import REPOSITORY, fake_runtime, script, shell, talker, with_runtime
+from tests.support.processes import is_running
 from tests.support.thorough import mostly_thorough
 from tests.support.waiting import wait_until
 
@@ -50,14 +51,6 @@ def started(model: Path, python: str | None = None, **options: Any) -> Iterator[
 
 def heard_from(model: Path, python: str, **options: Any) -> Heard:
     return run_whole(ProcessEngine(spec_for(model, **options), python, close_timeout_s=0.5))
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process does anything yet; one whose parent has not asked after it does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 def lines(heard: Heard, source: str) -> list[str]:

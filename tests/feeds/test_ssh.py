@@ -3,13 +3,13 @@
 import os
 import shlex
 import signal
-from pathlib import Path
 
 import pytest
 
 from edgetop.errors import InputError
 from edgetop.feeds.remote import LinkEndedError
 from edgetop.feeds.ssh import SshLink, Target, parse_target
+from tests.support.processes import is_running
 from tests.support.relays import FakeSsh, plant_program
 from tests.support.waiting import wait_until
 
@@ -155,15 +155,7 @@ def test_whatever_ssh_has_begun_is_ended_with_it(ssh, attended, then, tmp_path):
     wait_until(lambda: (tmp_path / "bin/pid").exists() and (tmp_path / "bin/pid").read_text().strip())
     link.close()
     proxy = int((tmp_path / "bin/proxy").read_text())
-    wait_until(lambda: is_gone(proxy) and is_gone(ssh.pid))
-
-
-def is_gone(pid: int) -> bool:
-    """Or a zombie, whom only its parent can remove."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+    wait_until(lambda: not is_running(proxy) and not is_running(ssh.pid))
 
 
 def test_what_it_says_while_it_is_ended_is_not_why_it_ended(ssh, tmp_path):

@@ -14,6 +14,7 @@ from edgetop.recording.session_folder import Retention, WriterLock, is_live
 from edgetop.recording.table_writer import ChildTableWriter, InlineTableWriter, TableWriter
 from edgetop.session import helper_load
 from edgetop.session.batch import merge
+from tests.support.processes import is_running
 from tests.support.recordings import back_to_back, first_manifest, played, record, session
 from tests.support.waiting import wait_until
 
@@ -157,7 +158,7 @@ def test_the_process_has_the_lock_and_ends_with_its_parent(tmp_path: Path) -> No
         parent.send_signal(signal.SIGKILL)
         parent.wait()
     wait_until(lambda: not is_live(tmp_path / "s.edgetop"))
-    wait_until(lambda: not Path(f"/proc/{helper}").exists() or "Z" in Path(f"/proc/{helper}/stat").read_text())
+    wait_until(lambda: not is_running(helper))
     assert_whole(tmp_path / "s.edgetop")
 
 

@@ -29,6 +29,7 @@ from edgetop.sensors.sampler import Sampler
 from edgetop.sensors.sensor_protocol import Gap
 from edgetop.session.clock import SystemClock
 from tests.support.environments import environment, find_interpreter
+from tests.support.processes import is_running
 from tests.support.trees import plant
 from tests.support.waiting import wait_until
 
@@ -302,13 +303,6 @@ time.sleep(600)
     wait_until(lambda: not is_running(answer["started"]))
     assert read(made) == Gap("the session is over")
     assert made.pid is None
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_a_sampler_that_stops_closes_it() -> None:

@@ -196,9 +196,3 @@ def read_until(
         return bool(enough())
 
     wait_until(step, timeout_s)
-
-
-def cpu_seconds(pid: int) -> float:
-    """What a process has run for: the kernel counts it in ns (Documentation/scheduler/sched-stats.rst)."""
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9

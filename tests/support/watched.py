@@ -2,10 +2,10 @@
 
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
+from tests.support.processes import cpu_seconds
 from tests.support.terminal import FRAME_END, Terminal
 from tests.support.waiting import scaled
 
@@ -39,21 +39,19 @@ def program_of(terminal: Terminal) -> list[psutil.Process]:
     ]
 
 
-def cpu_s(process: psutil.Process) -> float:
-    """By the scheduler's own count, in ns (proc(5), schedstat), of all its threads."""
-    tasks = Path(f"/proc/{process.pid}/task").glob("*/schedstat")
-    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
-
-
 def cost_of(terminal: Terminal, seconds: float) -> Cost:
     """What it costs from now on for so long."""
     processes = program_of(terminal)
-    sent, begin, before = len(terminal.output), time.monotonic(), sum(map(cpu_s, processes))
+
+    def spent_s() -> float:
+        return sum(cpu_seconds(process.pid) for process in processes)
+
+    sent, begin, before = len(terminal.output), time.monotonic(), spent_s()
     terminal.read_for(seconds)
     took = time.monotonic() - begin
     output = terminal.output[sent:]
     largest = max(map(len, output.split(FRAME_END)))
-    return Cost(took, sum(map(cpu_s, processes)) - before, _held_mib(processes), len(output), largest)
+    return Cost(took, spent_s() - before, _held_mib(processes), len(output), largest)
 
 
 def _held_mib(processes: list[psutil.Process]) -> float:
