@@ -1,4 +1,4 @@
-"""A batch: the data of a session that arrived since the last batch. All its times are on one clock."""
+"""A batch: the data of a session that arrived since the previous batch. All times in a batch are on one clock."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
@@ -25,7 +25,7 @@ from edgetop.session.seconds import NO_SECONDS, Seconds, concatenate
 class Batch:
     """The data of a span of a session's time. Rows of each kind are in the order in which they were made.
 
-    - `seconds` has every second that became complete, with all its inferences counted.
+    - `seconds` has the statistics of each second that became complete, made from all its inferences.
     - `inferences` may lack some of these inferences, because a reader fell behind or they were not recorded.
     - `aggregates` are summaries of old readings. A reading is never also in an aggregate, and the aggregates of a
       sensor come before its readings.
@@ -47,17 +47,17 @@ class Batch:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the batch has no data of any kind. Only its time `until_ns` then says anything."""
+        """Whether the batch has no data of any kind."""
         rows = len(self.inferences) + len(self.seconds) + len(self.readings) + len(self.aggregates)
         rows += len(self.events) + len(self.bursts) + len(self.requests)
         return not (rows or self.manifest or self.restart or self.judged)
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """Return one batch with the data of consecutive batches, from which an analysis gets the same results.
+    """Merge consecutive batches into one, from which an analysis gets the same results.
 
-    Batches before the last one with `restart` are left out, since a restart makes them void. Raises ValueError if
-    `batches` is empty.
+    A batch with `restart` makes all earlier batches void, so these are left out. Raises ValueError if `batches` is
+    empty.
     """
     if not batches:
         raise ValueError("nothing to merge")

@@ -10,7 +10,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 class ByStream:
-    """The statistics of one table of seconds for each stream. A stream's rows are made when first requested."""
+    """The statistics of one table of seconds for each stream."""
 
     def __init__(self, seconds: Seconds) -> None:
         self.seconds = seconds
@@ -26,10 +26,11 @@ class ByStream:
         return self._numbers
 
     def of(self, number: int) -> Seconds:
-        """Return the rows of stream `number`: one for each second, with zero counts where the stream has no inferences.
+        """Return the rows of stream `number`: one for each second of the table, with zero
+        counts if the stream did not run.
 
         If only stream 0 ran in a second, its row is a copy of the row of the whole second. The jitter in such a copy
-        includes the difference from the inference before that second, which may be of another stream.
+        also counts the difference from the previous inference, which may be of another stream.
         """
         if number not in self._made:
             self._made[number] = self._of(number)

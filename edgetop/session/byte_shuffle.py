@@ -1,7 +1,7 @@
 """Packing of columns of integers into bytes that compress well.
 
-The lowest bytes of all numbers come first, then the second lowest bytes, and so on. Numbers of a column differ in
-their low bytes. The high bytes are mostly zeros, which deflate reduces to nearly nothing. No bit is lost.
+The lowest bytes of all numbers come first, then the second lowest bytes, and so on. Most high bytes are zeros, which
+deflate reduces to nearly nothing. No bit is lost.
 """
 
 import struct
@@ -17,7 +17,7 @@ _HEAD = struct.Struct("<IB")  # number of values, bytes of each value
 
 
 def pack(values: npt.ArrayLike) -> bytes:
-    """Return a column of integers as bytes that compress well. `Columns.take` reads them."""
+    """Return a column of integers as bytes that compress well. `Columns.take` decodes these bytes."""
     values = np.asarray(values)
     if values.dtype.itemsize == 1 and values.dtype.kind in "ub" and (most := int(values.max(initial=0))) < 128:
         doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # gives the same bytes with less work
@@ -33,8 +33,8 @@ def pack(values: npt.ArrayLike) -> bytes:
 def pack_steps(values: npt.ArrayLike) -> bytes:
     """Return a column of integers as bytes, stored as the differences of successive values.
 
-    This is smaller than `pack` if the integers change little from one to the next. `Columns.take_steps` reads the
-    bytes.
+    The result is smaller than that of `pack` if the integers change little from one to the next. `Columns.take_steps`
+    decodes these bytes.
     """
     return pack(steps(np.asarray(values).astype(np.int64)))
 
@@ -51,10 +51,7 @@ def steps(values: Ints) -> Ints:
 
 
 def pack_table(rows: npt.NDArray[np.void]) -> bytes:
-    """Return a structured array as bytes. `Columns.take_table` reads them.
-
-    All fields are packed as one column, which takes fewer bytes if there are few rows.
-    """
+    """Return a structured array as bytes. `Columns.take_table` decodes these bytes."""
     names = rows.dtype.names or ()
     numbers = np.empty((len(names), len(rows)), np.int64)
     for place, name in enumerate(names):
@@ -64,13 +61,13 @@ def pack_table(rows: npt.NDArray[np.void]) -> bytes:
 
 
 class Columns:
-    """A reader of packed columns that lie one after the other. Each call of `take...` reads the next one.
+    """A decoder of packed columns that lie one after the other.
 
-    Methods raise ValueError if the bytes are invalid.
+    Each call of a `take...` method decodes the next column. Methods raise ValueError if the bytes are invalid.
     """
 
     def __init__(self, data: bytes, most: int = MAX_ROWS) -> None:
-        """Begin with the first column of `data`. A column with more than `most` numbers counts as invalid."""
+        """Begin at the first byte of `data`. A column with more than `most` values counts as invalid."""
         self._data = data
         self._most = most
         self._offset = 0
@@ -80,9 +77,9 @@ class Columns:
         return self._offset == len(self._data)
 
     def take(self, rows: int | None = None) -> Ints:
-        """Return the numbers of the next column. `rows` is the expected number of them; None accepts any number.
+        """Return the values of the next column. `rows` is the expected number of values; None accepts any number.
 
-        Raises ValueError if the column is invalid or has another number of rows.
+        Raises ValueError if the column is invalid or has another number of values.
         """
         if len(self._data) - self._offset < _HEAD.size:
             raise ValueError("a column is missing")
@@ -101,7 +98,7 @@ class Columns:
         return np.asarray((folded >> np.uint64(1)).astype(np.int64) ^ -(folded & np.uint64(1)).astype(np.int64))
 
     def rest(self, size: int) -> bytes:
-        """Return all bytes after the columns that were read.
+        """Return all bytes after the columns decoded so far.
 
         Raises ValueError if there are not exactly `size` bytes.
         """
@@ -117,7 +114,7 @@ class Columns:
     def take_table(self, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
         """Return the next structured array, as `pack_table` packed it. `dtype` is its structured type.
 
-        Raises ValueError if a number does not fit its field or is not finite.
+        Raises ValueError if a value does not fit its field or is not finite.
         """
         names = dtype.names or ()
         flat = self.take()

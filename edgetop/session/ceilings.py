@@ -30,7 +30,7 @@ class Ceilings:
 
 
 def ceilings_from(data: Mapping[str, object]) -> Ceilings | None:
-    """Return the highest measured speeds of a board from `data`, a JSON object that `Ceilings.to_json` wrote.
+    """Return the highest measured speeds of a board from a JSON object that `Ceilings.to_json` wrote.
 
     The result is None if `data` is anything else.
     """
@@ -46,8 +46,8 @@ def ceilings_of(
 ) -> Ceilings | None:
     """Return the highest measured speeds of a board, or None if a speed is impossible or `dtype` is not "float32".
 
-    `measured_utc` is when the speeds were measured, in ISO 8601. `int8_flops_per_s` is the speed with 8-bit integers;
-    an impossible value counts as None (not measured).
+    `measured_utc` is the time of the measurement, in ISO 8601. `int8_flops_per_s` is the speed with 8-bit integers;
+    None or an impossible value means not measured.
     """
     if dtype != DTYPE or not (0 < flops_per_s < float("inf") and 0 < bytes_per_s < float("inf")):
         return None

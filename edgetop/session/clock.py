@@ -50,16 +50,12 @@ class BothTimes:
 
     @property
     def offset(self) -> timedelta:
-        """The wall time, as a duration since 1970, at which the monotonic clock was 0."""
+        """The wall time at which the monotonic clock was 0, as a duration since 1970."""
         return self.utc - _EPOCH - timedelta(microseconds=self.monotonic_ns / 1000)
 
 
 def both_times(clock: Clock) -> BothTimes:
-    """Return the monotonic time and the wall time of (almost) the same moment.
-
-    If the two reads are more than CLOSE_NS apart, they are repeated up to CLOCK_READS times. The closest pair is
-    returned.
-    """
+    """Return the monotonic time and the wall time of (almost) the same moment."""
     closest: BothTimes | None = None
     for _ in range(CLOCK_READS):
         before_ns = clock.monotonic_ns()
@@ -86,7 +82,7 @@ def format_utc(moment: datetime) -> str:
 class WallTime:
     """Converts session time to wall time.
 
-    The wall clock as it was last set counts for the whole session, because the clock of a board without a battery
+    The last setting of the wall clock counts for the whole session, because the clock of a board without a battery
     shows 1970 until NTP sets it.
     """
 
@@ -95,16 +91,16 @@ class WallTime:
     def microseconds(self, t_ns: Any) -> Any:
         """Return the wall time in microseconds since 1970.
 
-        `t_ns` is a session time in ns, as an integer or an array. The result has the same form.
+        `t_ns` is a session time in ns: an integer or an array. The result has the same form.
         """
         return self.origin_us + t_ns // 1000
 
     def utc(self, t_ns: int) -> str:
-        """Return the wall time of a session time in UTC, such as `2026-11-21T10:15:02.000000Z`."""
+        """Return the wall time of the session time `t_ns` as text in UTC, such as `2026-11-21T10:15:02.000000Z`."""
         return format_utc(self._at(t_ns))
 
     def local(self, t_ns: int) -> datetime:
-        """Return the wall time of a session time, in this machine's time zone."""
+        """Return the wall time of the session time `t_ns`, in this machine's time zone."""
         return self._at(t_ns).astimezone()
 
     def _at(self, t_ns: int) -> datetime:
@@ -112,10 +108,7 @@ class WallTime:
 
 
 def wall_time_at(anchor: Anchor) -> WallTime | None:
-    """Return the conversion from session time to wall time. `anchor` is a moment at which both clocks were read.
-
-    The result is None if the anchor's wall time is invalid.
-    """
+    """Return the conversion from session time to wall time, or None if the anchor's wall time is invalid."""
     try:
         then = datetime.fromisoformat(anchor.utc.replace("Z", "+00:00"))
         origin_us = (then - _EPOCH) // timedelta(microseconds=1) - anchor.t_ns // 1000
@@ -127,8 +120,7 @@ def wall_time_at(anchor: Anchor) -> WallTime | None:
 def boot_id() -> str | None:
     """Return the kernel's random id of this boot (random(4)), or None if the kernel has none.
 
-    The id is always read from the real /proc. If an unfinished recording has another id, the board was switched off
-    or restarted, so the recording's process was not merely killed.
+    The id of an unfinished recording tells whether the board was restarted since.
     """
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -50,7 +50,7 @@ class EngineMemory(Body):
 
 @frozen
 class RecordsLost(Body):
-    """The engine could not report some of its inferences. `count` is their number."""
+    """The engine could not report `count` of its inferences."""
 
     kind = "records-lost"
     count: int = 0
@@ -58,7 +58,7 @@ class RecordsLost(Body):
 
 @frozen
 class StreamSeen(Body):
-    """A watched program used a further model for the first time. `number` is the model's stream number."""
+    """A watched program used another model for the first time. `number` is the model's stream number."""
 
     kind = "stream"
     number: int
@@ -85,10 +85,7 @@ class OutputsKept(Body):
 
 @frozen
 class SlowInference(Body):
-    """The slowest inference in an interval of 0.1 s, with the kernel's counts for the engine, such as page faults.
-
-    The counts begin shortly before this inference and end with it.
-    """
+    """The slowest inference in an interval of 0.1 s, with the kernel's counts for the engine, such as page faults."""
 
     kind = "slow-inference"
     latency_ns: int
@@ -107,9 +104,7 @@ class SlowInference(Body):
 
 @frozen
 class GarbageCollected(Body):
-    """Python's garbage collector ran during an inference of a watched program. The event's time is the inference's
-    begin.
-    """
+    """Python's garbage collector ran during an inference of a watched program, at whose begin this event happens."""
 
     kind = "garbage-collected"
     latency_ns: int
@@ -140,7 +135,7 @@ class FallbackReasons(Body):
     reasons: Mapping[str, JsonValue] = all_other_keys()  # number of operators by reason; 0 if it names no operator
 
     def counts(self) -> tuple[tuple[str, int | None], ...]:
-        """Return (reason, number of operators) of each reason. The number is None if the reason names no operator."""
+        """Return pairs of a reason and its number of operators; None if the reason names no operator."""
         return tuple(
             (text, count if isinstance(count, int) and count > 0 else None) for text, count in self.reasons.items()
         )
@@ -165,7 +160,7 @@ class RooflineMeasured(Body):
 
 @frozen
 class ProfileBurst(Body):
-    """A profiling round ended: some inferences that ran with the runtime's profiler."""
+    """A profiling round ended. A round is a few inferences that run with the runtime's profiler."""
 
     kind = "profile-burst"
     burst: int = 0
@@ -191,7 +186,7 @@ class ProfileBurst(Body):
 
 @frozen
 class ProfileBursts(Body):
-    """The sum of many profiling rounds. For old rounds, a remote viewer gets it in place of an event for each round."""
+    """The sum of many old profiling rounds. A remote viewer gets it in place of an event for each round."""
 
     kind = "profile-bursts"
     count: int = 0
@@ -209,7 +204,7 @@ class ProfileBursts(Body):
 
 @frozen
 class TurnsBegan(Body):
-    """The variants of an A/B session began to run in turns, as `plan` says."""
+    """The variants of an A/B session began to alternate, as `plan` says."""
 
     kind = "ab-turns"
     plan: Plan = part()
@@ -217,7 +212,7 @@ class TurnsBegan(Body):
 
 @frozen
 class LoadBegan(Body):
-    """Both models of an A/B session were loaded again, and began to run in turns, as `plan` says."""
+    """Both models of an A/B session were loaded again and began to alternate, as `plan` says."""
 
     kind = "ab-load"
     load: int  # number of the load: 1 for the second
@@ -226,7 +221,7 @@ class LoadBegan(Body):
 
 @frozen
 class TurnsSettled(Body):
-    """In an A/B session: latencies within `left_out_ns` after each switch between A and B do not count."""
+    """Latencies within `left_out_ns` after each switch between A and B do not count in an A/B session."""
 
     kind = "ab-settled"
     left_out_ns: int

@@ -1,7 +1,7 @@
 """The conversion of events to plain data and back, for the journal, the event table and the network.
 
 Types of an event's data are checked here and nowhere else. Data that does not fit the event's kind becomes an
-`UnknownEvent`. No other code interprets such an event, but copies of the session keep it.
+`UnknownEvent`, which copies of the session keep and no other code interprets.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _ABSENT: Any = object()
 
 
 class _Key(NamedTuple):
-    """How one field of an event's class is stored: under which key of the event's data, and with which types."""
+    """How one field of an event's class is stored: the key in the event's data, and the types of its value."""
 
     field: str
     key: str
@@ -34,7 +34,7 @@ class _Key(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A field of an event's class whose value is a dataclass. Its data keys begin with a prefix."""
+    """A field of an event's class whose value is a dataclass. The keys of that dataclass begin with a prefix."""
 
     field: str
     shape: "_Shape"
@@ -43,7 +43,7 @@ class _Part(NamedTuple):
 
 @frozen
 class _Shape:
-    """The fields of a class, and how each is written to data and read from data."""
+    """The fields of a class, and how each field is converted to event data and back."""
 
     of: type
     keys: tuple[_Key, ...]
@@ -53,7 +53,7 @@ class _Shape:
     has_kinds: bool
 
     def read(self, data: Mapping[str, object]) -> dict[str, Any]:
-        """Return the fields of an object of this class by name. `data` is the JSON object of an event.
+        """Return the field values of an object of this class, by name. `data` is the JSON object of an event.
 
         Raises ValueError if `data` does not fit the class.
         """
@@ -76,9 +76,9 @@ class _Shape:
         return values
 
     def plain(self, body: object) -> dict[str, object]:
-        """Return the data of `body`, an event body that this program made.
+        """Return the event data of `body`, which this program made.
 
-        For a body that was read from data, use `changes`.
+        For a body that was made from stored data, use `changes`.
         """
         data: dict[str, object] = {}
         for each in self.in_order:
@@ -90,9 +90,8 @@ class _Shape:
         return {**data, **getattr(body, self.others)} if self.others else data
 
     def changes(self, body: object, read_from: Mapping[str, object]) -> dict[str, object]:
-        """Return the event data of the fields of `body` that differ from `read_from`.
-
-        `body` is an object of an event's class. `read_from` is the event data from which this object was made.
+        """Return the event data of those fields of `body` that differ from `read_from`, the
+        data from which `body` was made.
         """
         found = {}
         for each in self.keys:
@@ -153,8 +152,7 @@ def decoded(kind: str, data: Mapping[str, object]) -> Body:
 def data_of(body: Body) -> dict[str, Any]:
     """Return the data of an event as a dict for a file.
 
-    For an event that was read from data, the result is that data, updated with the fields that changed since. Keys that
-    this version does not know are kept.
+    An event that was made from stored data keeps the keys that this version does not know.
     """
     if isinstance(body, UnknownEvent):
         return dict(body.data)
@@ -165,9 +163,9 @@ def data_of(body: Body) -> dict[str, Any]:
 
 
 def read_event(t_ns: int, kind: str, severity: str, source: str, message: str, data: object = None) -> Event:
-    """Return an event from the values that a file or a network link has. The caller must have checked `severity`.
+    """Return an event from the values stored in a file or received over the network.
 
-    `data` is the event's JSON object; anything else counts as empty.
+    `severity` must be valid. `data` is the event's JSON object; anything else counts as empty.
     """
     return Event(t_ns, decoded(kind, sound_data(data)), severity, source, message)  # type: ignore[arg-type]
 
@@ -175,7 +173,7 @@ def read_event(t_ns: int, kind: str, severity: str, source: str, message: str, d
 def sound_data(value: object) -> dict[str, object]:
     """Return the JSON object of an event, with None in place of values that JSON cannot hold, such as NaN.
 
-    The result is empty if `value` is no dict. No version of edgetop writes NaN, but a foreign file may have it.
+    The result is empty if `value` is no dict.
     """
     if not isinstance(value, dict):
         return {}

@@ -12,9 +12,9 @@ def optional() -> Any:
 
 
 def of_phases(*names: PhaseName) -> Any:
-    """Return a dataclass field whose default is None, for an event with a field `phase`.
+    """Return a dataclass field whose default is None, for an event class with a field `phase`.
 
-    None is written as null if `phase` is one of `names`. In any other phase, None is left out of the event's data.
+    If the value is None, the event's data has null in the phases `names`, and lacks the key in any other phase.
     """
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 
@@ -27,8 +27,8 @@ def of_kind(name: str) -> Any:
 def part(prefix: str = "", **default: Any) -> Any:
     """Return a dataclass field whose value is another dataclass.
 
-    Each field of that other dataclass gets its own key in the event's data: `prefix` and the field's name. `default`
-    may have the arguments `default` or `default_factory` of `dataclasses.field`.
+    Each field of that dataclass gets its own key in the event's data: `prefix` followed by the field's name. `default`
+    takes the arguments `default` and `default_factory` of `dataclasses.field`.
     """
     return field(metadata={"prefix": prefix}, **default)
 

@@ -1,7 +1,7 @@
-"""The kinds of events. Each has a class with the data of the event besides its time, source and message.
+"""The kinds of events. Each kind has a class with the event's data, besides its time, source and message.
 
-The unit is in a field's name. Fields are written in the order in which they stand here. `event_codec` checks the
-types of fields wherever an event comes from a file or another machine.
+The unit is in a field's name. Event data has the fields in the order in which they stand here. `event_codec` checks the
+types of the fields of events from files and other machines.
 """
 
 from collections.abc import Mapping
@@ -58,7 +58,7 @@ RemarkKind = Literal[
 
 @frozen
 class Remark(Body):
-    """An event without data: its kind and its message say everything."""
+    """An event without data: kind and message say everything."""
 
     kind: RemarkKind
 
@@ -78,9 +78,9 @@ class PhaseBegan(Body):
 
 @frozen
 class SessionOver(Body):
-    """The session ended. This is its last event.
+    """The session ended. This is a session's last event.
 
-    If the recording process died, edgetop added this event later, when it completed the recording ("recovered").
+    The kind is "recovered" if the recording process died and edgetop added this event later.
     """
 
     kind: Literal["ended", "recovered"]
@@ -97,7 +97,7 @@ class SessionOver(Body):
 
 @frozen
 class Rotated(Body):
-    """This session continues a session that ended (`--rotate`). The engine went on without a restart."""
+    """This session continues a session that ended (`--rotate`), with the same running engine."""
 
     kind = "rotated"
     before: str = ""  # the id of that session
@@ -131,7 +131,7 @@ class GateSet(Body):
 
 @frozen
 class GateFailed(Body):
-    """A failed gate (a `--fail-if` condition) ended the session. `expr` is its text."""
+    """The session was ended by a gate that failed (`--fail-if`). `expr` is the gate's condition."""
 
     kind = "gate-failed"
     expr: str = ""
@@ -147,7 +147,7 @@ class AlertRuleSet(Body):
 
 @frozen
 class HookDone(Body):
-    """A command that the user gave with `--on-event` ended or failed."""
+    """A command of `--on-event` ended or failed."""
 
     kind: Literal["hook-ran", "hook-failed"]
     event: str | None = optional()  # that it ran for; None: no command could be run at all
@@ -188,7 +188,7 @@ class Competing(Body):
     """Other processes took CPU time.
 
     `name` is the process that took most, and `cpu_pct` its CPU time in percent of a core. `began` is True if all
-    processes of this name started since the last look at the processes; otherwise it is None.
+    processes of this name started since the previous event check, and None otherwise.
     """
 
     kind = "competing"
@@ -201,8 +201,8 @@ class Competing(Body):
 class MemoryTaken(Body):
     """The memory of another program rose since the session began.
 
-    `name` is the program whose memory rose most. `grew_mib` is by how much it rose, and `rss_mib` how much it holds,
-    both in MiB over all processes of this name.
+    `name` is the program whose memory rose most: by `grew_mib` to `rss_mib`, both in MiB over all processes of this
+    name.
     """
 
     kind = "memory-taken"
@@ -222,7 +222,7 @@ class ThreadsUsed(Body):
 
 @frozen
 class ClockSource(Body):
-    """The kernel's clock source, `clock`, takes long to read, which adds time to each measurement."""
+    """Reading the kernel's clock source `clock` takes long, which adds time to each measurement."""
 
     kind = "clock-source"
     clock: str
@@ -247,9 +247,7 @@ class LimitReached(Body):
 
 @frozen
 class OomKilled(Body):
-    """The kernel's OOM killer killed a process of a watched program, because the program's cgroup reached its memory
-    limit.
-    """
+    """The kernel's OOM killer killed a process of a watched program, whose cgroup had reached its memory limit."""
 
     kind = "oom-kill"
     process: str | None = None  # its name; None: not known
@@ -260,7 +258,7 @@ class OomKilled(Body):
 
 @frozen
 class ProgramEnded(Body):
-    """A watched program ended. The fields say what it and all its child processes used, as the kernel counted."""
+    """A watched program ended. The fields are what it and all its child processes used, as counted by the kernel."""
 
     kind = "program-ended"
     total_ns: int
@@ -286,7 +284,7 @@ class ProgramEnded(Body):
 class RecordingTrouble(Body):
     """The recording cannot be written ("recording-failed"), or the disk is too slow ("recording-behind").
 
-    If the disk is too slow, individual inferences are not recorded for a time. The run itself continues.
+    In the latter case, individual inferences are not recorded for a time. The run itself continues.
     """
 
     kind: Literal["recording-failed", "recording-behind"]
@@ -295,10 +293,7 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """The recording can be written again.
-
-    `inferences` and `rows` are the numbers of inferences and rows that the recording lacks.
-    """
+    """The recording can be written again. `inferences` and `rows` are the numbers of those that are missing from it."""
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed
@@ -308,7 +303,7 @@ class RecordingRestored(Body):
 
 @frozen
 class RecordingCaughtUp(Body):
-    """Individual inferences are recorded again, after the event "recording-behind". `count` of them are missing."""
+    """Individual inferences are recorded again, after "recording-behind". `count` inferences are missing."""
 
     kind = "recording-caught-up"
     count: int = 0  # of missing inferences
@@ -335,9 +330,8 @@ class SessionImported(Body):
 
 @frozen
 class ToolSummary(Body):
-    """The figures that another tool printed for all inferences together.
-
-    Each figure has the name that it has in a report's JSON under `latency`.
+    """The figures that another tool printed for all inferences together, named as in a
+    report's JSON under `latency`.
     """
 
     kind = "tool-summary"
@@ -347,7 +341,7 @@ class ToolSummary(Body):
 
 @frozen
 class CoarseTimes(Body):
-    """The imported latencies are rounded so coarsely, to multiples of `step_ns`, that percentiles are affected."""
+    """The imported latencies are multiples of `step_ns`, so coarse that percentiles are affected."""
 
     kind = "coarse-times"
     step_ns: int | float
@@ -414,7 +408,7 @@ _CLASSES: tuple[type[Body], ...] = (
 
 
 def _kinds(of: type[Body]) -> tuple[str, ...]:
-    """Return the kinds of events that have the class `of`, such as `("ended", "recovered")` for SessionOver."""
+    """Return the kinds of events with the class `of`, such as `("ended", "recovered")` for SessionOver."""
     own = vars(of).get("kind")
     return (own,) if isinstance(own, str) else get_args(get_type_hints(of)["kind"])
 

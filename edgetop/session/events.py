@@ -51,13 +51,15 @@ class Event:
 
     @property
     def is_landmark(self) -> bool:
-        """Whether a replay can jump to this event: it is a warning or critical, or its kind is in LANDMARKS."""
+        """Whether a replay can jump to this event: a warning or critical event, or an
+        event whose kind is in LANDMARKS.
+        """
         return self.severity != "info" or self.kind in LANDMARKS
 
 
 @frozen
 class Notice:
-    """A warning about how far the numbers can be trusted, or a hint. `advice` says what to do about it."""
+    """A warning about how far the numbers can be trusted, or a hint. `advice` says what the user can do."""
 
     code: str  # machine-readable; all of them: edgetop help warnings
     message: str
@@ -79,7 +81,7 @@ class Order:
 class TakesOrders(Protocol):
     """An object that carries out orders: commands of the user to a running session, such as "stop".
 
-    `order` is safe to call from any thread, and returns at once.
+    `order` returns at once and is safe to call from any thread.
     """
 
     def order(self, order: Order) -> None: ...

@@ -25,5 +25,5 @@ class Generation:
 
     @property
     def is_of_others(self) -> bool:
-        """Whether other programs, not edgetop, send the requests. Edgetop then does not know when a request is due."""
+        """Whether other programs send the requests, so that edgetop does not know when a request is due."""
         return self.url is not None and not self.prompts

@@ -1,4 +1,4 @@
-"""The CPU time of edgetop's short-lived helper processes. It counts as edgetop's own load."""
+"""The CPU time of edgetop's short-lived helper processes, which counts as edgetop's own load."""
 
 _spent_s = 0.0
 

@@ -40,10 +40,7 @@ def bucket_of(latency_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def lower_edge_ns(bucket: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the smallest latency, in ns, of each histogram bucket. `bucket` has bucket numbers.
-
-    The end of bucket n is the lower edge of bucket n + 1.
-    """
+    """Return the smallest latency, in ns, of each histogram bucket. `bucket` has bucket numbers."""
     exponent = np.maximum(bucket // _SUB - 1, 0)
     return np.asarray(((bucket - exponent * _SUB) << exponent) * UNIT_NS)
 
@@ -66,11 +63,10 @@ def sparse(counts: Counts) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int32]
 def percentiles(
     counts: Counts, quantiles: tuple[float, ...], lowest_ns: int, highest_ns: int, *, first_bucket: int = 0
 ) -> tuple[float, ...]:
-    """Return a percentile in ns for each of `quantiles`, such as 0.99, from a histogram.
+    """Return the percentiles in ns of a histogram at `quantiles`, such as 0.99, interpolated within buckets.
 
-    Percentiles are interpolated within a bucket, by rank. `counts` has the count of each bucket, from bucket
-    `first_bucket` on. `lowest_ns` and `highest_ns` are the exact extremes of the latencies; results are limited to
-    them. Raises ValueError if the histogram is empty.
+    `counts` has the count of each bucket, beginning with bucket `first_bucket`. `lowest_ns` and `highest_ns` are the
+    exact extremes of the latencies, and limit the results. Raises ValueError if the histogram is empty.
     """
     bucket = np.flatnonzero(counts)
     held = counts[bucket]
@@ -88,7 +84,7 @@ def percentiles(
 def count_above(counts: Counts, latency_ns: int | None) -> int:
     """Return how many latencies of a histogram are above `latency_ns`, or 0 if `latency_ns` is None.
 
-    The whole bucket of `latency_ns` counts as above, so the result can be slightly too large.
+    The result may be too large by the latencies in the bucket of `latency_ns`.
     """
     if latency_ns is None:
         return 0
@@ -96,9 +92,9 @@ def count_above(counts: Counts, latency_ns: int | None) -> int:
 
 
 def nearest_rank(count: int, quantile: float) -> int:
-    """Return the index of a quantile in `count` sorted values. `quantile` is a share, such as 0.99.
+    """Return the index of a quantile, such as 0.99, in `count` sorted values.
 
-    At least this share of the values is at the index or before it. The result is the lowest such index.
+    The result is the lowest index up to which at least this share of the values lies.
 
     >>> nearest_rank(100, 0.99), nearest_rank(100, 0.5), nearest_rank(1, 0.999)
     (98, 49, 0)

@@ -9,9 +9,9 @@ MIN_RATE_HZ, MAX_RATE_HZ = 1e-6, 1e6
 
 @frozen
 class ImageInput:
-    """How images become inputs of the model. An input value is (pixel - mean) * scale.
+    """How images become inputs of the model: an input value is (pixel - mean) * scale.
 
-    A field that is None has the default that `edgetop help quickstart` describes.
+    None means the default that `edgetop help quickstart` describes.
     """
 
     size: tuple[int, int] | None = None  # width and height
@@ -37,9 +37,9 @@ class Load:
 
     @property
     def fed(self) -> str:
-        """The input of the load, followed by the options for images, such as "photos, size 224x224, layout nchw".
+        """The source of the inputs, followed by the options for images, such as "photos, size 224x224, layout nchw".
 
-        A seed other than the default is added to made-up input, as in "random:16, seed 7".
+        A seed other than the default is added to generated inputs, as in "random:16, seed 7".
         """
         images = self.images or ImageInput()
         numbers = {"mean": images.mean or (), "scale": images.scale or ()}
@@ -64,9 +64,8 @@ class Load:
 
     @property
     def stream_hz(self) -> float | None:
-        """Mean requested inferences per second of one stream; None if no rate is set.
-
-        The mean includes the pauses of a load that alternates between work and rest.
+        """Mean requested inferences per second of one stream, pauses of a duty cycle
+        included; None if no rate is set.
         """
         if not self.is_paced or self.rate_hz is None:
             return None
@@ -80,7 +79,7 @@ class Load:
 
     @property
     def longest_rest_ns(self) -> int:
-        """Longest time in ns between planned starts. Arrivals at random exceed it once in half a billion pauses."""
+        """Longest time in ns between planned starts. Poisson arrivals exceed it once in half a billion pauses."""
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))

@@ -96,7 +96,7 @@ class EngineInfo:
 
     @property
     def preferred(self) -> tuple[str, ...]:
-        """The requested providers, followed by the providers that the engine has. Both are in order of preference."""
+        """The requested providers, followed by the providers that the engine has, each list in order of preference."""
         return (*self.asked, *self.providers)
 
 
@@ -140,7 +140,7 @@ class Methodology:
 
 @frozen
 class WatchedStream:
-    """One model that a watched program runs, with the figures of its inferences, updated every ten seconds."""
+    """One model that a watched program runs, with the figures of its inferences. They are updated every ten seconds."""
 
     name: str  # path of the model, or the program's name for it; "" if unknown
     runs: int = 0  # measured inferences that did not fail
@@ -195,7 +195,7 @@ class Constraints:
 
     @property
     def words(self) -> str:
-        """The limits of memory, swap, CPU time and disk in words; "" if there are none. The limit of CPUs is left out.
+        """The limits of memory, swap, CPU time and disk in words; "" if there are none. The number of CPUs is left out.
 
         >>> Constraints(2.0, 2**29, 150.0, 10.0).words
         'memory 512 MiB, quota 150 % of a CPU in each 10 ms'
@@ -210,7 +210,7 @@ class Constraints:
 
 @frozen
 class SensorInfo:
-    """One sensor. Readings name it by its index in `Manifest.sensors`."""
+    """One sensor. A reading refers to a sensor by the sensor's index in `Manifest.sensors`."""
 
     id: str  # "kind/label"; the kind fixes the unit
     unit: str
@@ -265,10 +265,7 @@ class Ab:
 
 @frozen
 class Lost:
-    """The data that is missing in a recording.
-
-    Data that the user excluded (`--no-raw`, `--max-size`) does not count.
-    """
+    """What is missing in a recording, except data that the user excluded (`--no-raw`, `--max-size`)."""
 
     seconds: float | None  # session time in which something is missing; None if unknown
     inferences: int | None  # number of inferences that ran and are missing; None if unknown
@@ -288,7 +285,7 @@ class Lost:
 
 
 def lost_in_all(*each: Lost | None) -> Lost | None:
-    """Return the sum of several losses of data, or None if there are none. Arguments that are None do not count.
+    """Return the sum of several losses of data, or None if all are None.
 
     If an amount is unknown in one loss, it is unknown in the sum. The text `why` then names the known amounts.
 
@@ -341,11 +338,7 @@ class Manifest:
 
     @property
     def was_imported(self) -> bool:
-        """Whether another tool ran the session.
-
-        An imported session has the label "imported" and no boot id. The label alone proves nothing, since a user may
-        set it.
-        """
+        """Whether the session was measured by another tool."""
         return IMPORTED in self.labels and self.clock.boot_id is None
 
     @property
@@ -366,25 +359,22 @@ class Manifest:
 
     @property
     def split_by(self) -> SplitBy:
-        """The field of an inference that tells which of several models it ran; None if the session has one model.
+        """The field of an inference that tells which model ran; None if the session has one model.
 
-        The field is "variant" in an A/B session and "stream" for a watched program. With `run --streams` all streams
-        run one model, so the result is None.
+        The field is "variant" in an A/B session and "stream" for a watched program.
         """
         if self.ab is not None:
             return "variant"
         return None if self.watched is None else "stream"
 
     def wall_time(self) -> WallTime | None:
-        """Return the conversion from session time to wall time, or None if the manifest's times are invalid."""
+        """The conversion from session time to wall time, or None if the manifest's times are invalid."""
         return wall_time_at((self.clock.anchors or (Anchor(0, self.created_utc),))[-1])
 
     @property
     def began_utc(self) -> str:
-        """The wall time at which the session began, in ISO 8601.
-
-        The time is `created_utc`, or a corrected time if the wall clock was set later. The clock of a board without a
-        battery starts in 1970 until it is set.
+        """The wall time at which the session began, in ISO 8601, corrected if the wall
+        clock was set during the session.
         """
         wall, said = self.wall_time(), wall_time_at(Anchor(0, self.created_utc))
         is_same = wall and said and abs(wall.origin_us - said.origin_us) < _SET_LATER_US
@@ -418,10 +408,7 @@ MAX_COMMAND_CHARS = 16_384
 
 
 def shortened(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command line, with at most MAX_COMMAND_CHARS characters. A word that is cut ends with "…".
-
-    A shell may expand `*` to thousands of words.
-    """
+    """Return the words of a command line, cut to at most MAX_COMMAND_CHARS characters. A cut word ends with "…"."""
     kept: list[str] = []
     room = MAX_COMMAND_CHARS
     for word in command:

@@ -1,7 +1,6 @@
 """Manifests as JSON: how they are written, and how they are checked when they are read.
 
-Measurements can be used without a description of the session. So a damaged value that only describes the session
-counts as unknown.
+A damaged value that only describes the session counts as unknown, so that the measurements stay usable.
 """
 
 import typing
@@ -27,8 +26,8 @@ def to_json(manifest: Manifest) -> dict[str, Any]:
 def from_json(document: Mapping[str, Any]) -> Manifest:
     """Return the manifest from `document`, the content of a `session.json`. Unknown keys are ignored.
 
-    A damaged value that only describes the session counts as unknown, and its key is in the manifest's `unread`. Raises
-    ValueError, which names the wrong key, if any other value is wrong or missing.
+    A damaged value that only describes the session counts as unknown, and its key is added to the manifest's `unread`.
+    Raises ValueError with the wrong key if any other value is wrong or missing.
     """
     try:
         manifest = built(Manifest, document, _WHERE)
@@ -52,7 +51,7 @@ _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest 
 
 
 def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the document without the damaged values that only describe the session, and the keys of these values."""
+    """Return the document without damaged values that only describe the session, and the keys of these values."""
     kept: dict[str, Any] = dict(document)
     unread: list[str] = []
     hints = typing.get_type_hints(Manifest)
@@ -77,7 +76,7 @@ def _without_damage(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[s
 
 
 def _known_fields(kind: Any, value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the fields of a JSON object without the damaged ones, and the keys of the damaged ones.
+    """Return the undamaged fields of a JSON object, and the keys of the damaged ones.
 
     `kind` is the class that the object describes. A model's damaged path is replaced by "".
     """

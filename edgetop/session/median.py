@@ -15,7 +15,7 @@ def median(values: npt.ArrayLike, axis: int) -> npt.NDArray[np.float64]: ...
 def median(values: npt.ArrayLike, axis: int | None = None) -> Any:
     """Return the median of all values, or the medians along an axis. There must be at least one value.
 
-    The median of an even number of values is the mean of the two in the middle. With a NaN among the values, it is NaN.
+    The median of an even number of values is the mean of the two in the middle. If a value is NaN, so is the median.
 
     >>> median([3, 1, 2, 10]), median([[1.0, 2.0, 5.0]], axis=1).tolist()
     (2.5, [2.0])

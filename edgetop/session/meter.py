@@ -1,4 +1,7 @@
-"""The instrument behind a power sensor, as a recording names it. Its errors are in `edgetop.analysis.meter_errors`."""
+"""The instrument that measures a power sensor, as a recording names it.
+
+`edgetop.analysis.meter_errors` has its errors.
+"""
 
 from edgetop.frozen import frozen
 

@@ -85,12 +85,12 @@ class EventCounts:
 
 
 def counts_text(counts: Iterable[EventCounts]) -> str:
-    """Return the counts as text, for the data of an event. `counts_of` reads it."""
+    """Return the counts as text for the data of an event. `counts_of` converts it back."""
     return json.dumps([[of.event, of.every, of.runs, of.rows] for of in counts], separators=(",", ":"))
 
 
 def counts_of(text: str) -> tuple[EventCounts, ...]:
-    """Return the counts in a text that `counts_text` made, or () for any other text, as in a damaged file."""
+    """Return the counts from a text that `counts_text` made, or () if the text is invalid."""
     try:
         return tuple(
             EventCounts(str(event), _natural(every), _natural(runs), tuple(_row(row) for row in rows))
@@ -151,8 +151,8 @@ class Burst:
 def hosts(providers: Sequence[str]) -> frozenset[str]:
     """Return the fallback providers: those that may run an operator which the preferred provider cannot run.
 
-    The preferred provider is the first of `providers`. XNNPACK falls back to the CPU, and every other provider to
-    XNNPACK or the CPU. The result is empty if the preferred provider is the CPU, or if `providers` is empty.
+    The preferred provider is the first of `providers`. The result is empty if this is the CPU, or if `providers` is
+    empty.
 
     >>> sorted(hosts(["CUDA", "CPU"])), sorted(hosts(["XNNPACK"])), sorted(hosts(["CPU"]))
     (['CPU', 'XNNPACK'], ['CPU'], [])
@@ -164,10 +164,9 @@ def hosts(providers: Sequence[str]) -> frozenset[str]:
 
 
 def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
-    """Return the median latency in ns of the last NEIGHBOURS inferences before a profiling round.
+    """Return the median latency in ns of the last NEIGHBOURS successful inferences before a profiling round.
 
-    `burst_ns` is the start of the round. Failed inferences do not count. The result is None if fewer
-    than LEAST_NEIGHBOURS inferences are before the round.
+    `burst_ns` is the start of the round. The result is None if there are fewer than LEAST_NEIGHBOURS such inferences.
     """
     latency_ns = inferences["latency_ns"][(inferences["t_ns"] < burst_ns) & inferences["ok"]][-NEIGHBOURS:]
     return int(median(latency_ns)) if len(latency_ns) >= LEAST_NEIGHBOURS else None
@@ -176,8 +175,8 @@ def plain_ns(inferences: Inferences, burst_ns: int) -> int | None:
 def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst | None = None) -> Burst:
     """Return a profiling round that began at `t_ns`, with the calls and times of `operators`.
 
-    `number` counts rounds from 0. `like` is another round, or None. If its operators are equal, both rounds share one
-    list of operators, to save memory.
+    `number` is the index of the round, from 0. If the round `like` has equal operators, both rounds share one list of
+    operators, which saves memory.
     """
     rows = tuple(operators)
     infos = tuple(operator.info for operator in rows)
@@ -188,10 +187,9 @@ def burst_of(t_ns: int, number: int, operators: Iterable[Operator], like: Burst 
 
 
 def joined(bursts: Iterable[Burst]) -> tuple[Burst, ...]:
-    """Return the profiling rounds, with the parts of a split round joined.
+    """Return the profiling rounds, with neighbours of equal `t_ns` and `number` joined: they are parts of one round.
 
-    Parts have equal `t_ns` and `number` and are neighbours. A round is split if a row group (block of rows) of a table
-    ends within the round.
+    A round is in several parts if a table's row group (block of rows) ends within the round.
     """
     whole: list[Burst] = []
     for burst in bursts:

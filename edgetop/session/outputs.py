@@ -1,4 +1,4 @@
-"""The model outputs that a session stored (`--keep-outputs`), and a hash of the inputs of each inference."""
+"""The model outputs that a session stored (`--keep-outputs`), with a hash of the inputs of each stored inference."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ class Output:
 class KeptOutputs:
     """The stored outputs of a session.
 
-    All arrays together can take 256 MiB, so each is read from the disk on request.
+    Each array is loaded from the disk on request, as all together can take 256 MiB.
     """
 
     outputs: tuple[Output, ...]  # in the model's order
@@ -31,9 +31,10 @@ class KeptOutputs:
     read: Callable[[int, int], Array]  # takes an inference and an output number; returns the array as the model gave it
 
     def numbers(self, inference: int, place: int) -> Array:
-        """Return one output of an inference as floats. Quantised values are converted with their scale and zero point.
+        """Return one output of a stored inference as floats.
 
-        `inference` is the number of the stored inference, and `place` the number of the output, both from 0.
+        Quantised values are converted with their scale and zero point. `inference` is the index of the stored
+        inference, and `place` the index of the output, both from 0.
         """
         raw, output = self.read(inference, place), self.outputs[place]
         if output.scale:

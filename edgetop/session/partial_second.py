@@ -17,10 +17,7 @@ class PartialSecond:
         self._last: Inferences = NO_INFERENCES
 
     def add(self, inferences: Inferences, seconds: Seconds) -> None:
-        """Add inferences. `seconds` has the rows of the seconds that became complete since the last call.
-
-        Inferences of complete seconds are no longer counted.
-        """
+        """Add inferences. `seconds` has the rows of the seconds that became complete since the last call."""
         inferences = join([self._inferences, inferences])
         if len(seconds):
             self._begin_ns = int(seconds.rows["t_ns"][-1]) + NS
@@ -29,7 +26,7 @@ class PartialSecond:
         self._inferences = inferences[inferences["t_ns"] >= self._begin_ns]
 
     def seconds(self) -> Seconds:
-        """Return one row: the current second with its inferences so far. There is no row if it has no inferences."""
+        """Return one row with the statistics of the current second so far, or no row if there are no inferences."""
         if not len(self._inferences):
             return NO_SECONDS
         first = self._begin_ns // NS

@@ -12,8 +12,7 @@ Phase = Literal["loading", "program", "first", "idle", "warmup", "measure", "ove
 class Phases:
     """Derives the phases of a session (load, warm-up, measured ...) from its events.
 
-    If a phase begins twice, or the session ends twice, the last event counts. Adding an event a second time changes
-    nothing, so several parts of the analysis can share one object.
+    If a phase begins twice, or the session ends twice, the last event counts.
     """
 
     def __init__(self) -> None:
@@ -34,8 +33,7 @@ class Phases:
     def used_from_ns(self) -> int | None:
         """The time in ns from which use of CPU and memory counts; None if it is not known yet.
 
-        For a watched program, this is when watching began. For a model that edgetop runs, it is the start of the
-        measured phase.
+        This is the start of watching for a watched program, and the start of the measured phase otherwise.
         """
         return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 

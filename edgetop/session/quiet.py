@@ -1,7 +1,4 @@
-"""The limits of CPU use by other programs, above which a machine's figures are doubtful.
-
-The doctor, warnings and comparisons use these limits.
-"""
+"""The limits of CPU use by other programs, above which a machine's figures are doubtful."""
 
 # Mean CPU use of other processes, of one core, that is a warning. Choice: about as much as an idle desktop or
 # container runtime takes. Larger: figures beside a load pass; smaller: every desktop gets a warning.

@@ -38,10 +38,8 @@ class SecondAggregator:
     """Makes one row of statistics for each second, from inferences that are added in pieces of any size.
 
     Inferences must be added in the order in which they started. A second is complete when an inference of a later
-    second arrives. `close` completes the last one.
-
-    Empty seconds get rows too, so that there is no gap. Only a pause of more than MOST_EMPTY_S seconds gets none.
-    Other programs may report wrong times, and rows up to a wrong time could fill the memory.
+    second arrives, or when `close` is called. Seconds without inferences get rows too, unless a pause is longer than
+    MOST_EMPTY_S seconds: wrong times of other programs could otherwise fill the memory.
     """
 
     def __init__(
@@ -53,12 +51,11 @@ class SecondAggregator:
         is_paced: bool = False,
         split_by: SplitBy = None,
     ) -> None:
-        """Begin with the second whose number is `first_second` (session time in whole seconds).
+        """Begin with the second `first_second`, counted from the session's origin.
 
-        `deadline_ns` is the latest allowed response time in ns, or None. `last` has, for each stream, the last
-        inference counted before that second, in order of time, because the jitter is counted from there on. `is_paced`
-        says that starts are planned; rows then also have response times. `split_by` is the field with an inference's
-        stream number, or None.
+        `deadline_ns` is the longest allowed response time, or None. `last` has the last inference of each stream before
+        `first_second`, from which the next jitter is counted, in order of time. `is_paced` adds statistics of response
+        times. `split_by` is the field with an inference's stream number, or None.
         """
         self._open: list[Inferences] = []
         self._open_second = first_second
@@ -82,7 +79,7 @@ class SecondAggregator:
         return concatenate(done)
 
     def complete(self, second: int) -> Seconds:
-        """Return the rows of all seconds before number `second` that were not returned yet.
+        """Return the rows of all seconds before the second `second` that were not returned yet.
 
         All inferences of these seconds must have been added.
         """
@@ -121,7 +118,7 @@ class SecondAggregator:
 
 
 class _Statistics:
-    """Makes the rows of successive seconds, for one stream or for all streams together."""
+    """Makes the rows of successive seconds, of one stream or of all streams together."""
 
     def __init__(self, deadline_ns: int | None, last: Inferences, *, is_paced: bool) -> None:
         self._deadline_ns = deadline_ns
@@ -129,9 +126,8 @@ class _Statistics:
         self._response = Summary(response_ns(last)) if is_paced else None
 
     def second(self, t_ns: int, inferences: Inferences) -> Seconds:
-        """Return the row of the second that begins at `t_ns`.
-
-        `inferences` are all inferences of the measured phase that began in this second.
+        """Return the row of the second that begins at `t_ns`, from all inferences of the
+        measured phase that began in it.
         """
         counted = measured(inferences)
         second = self._service.second(t_ns, counted["latency_ns"])
@@ -147,7 +143,7 @@ class _Statistics:
         )
 
     def skip(self, inferences: Inferences) -> None:
-        """Remember the last of these inferences, because the next row's jitter is counted from it. Make no row."""
+        """Make no row, but remember the last of these inferences: the next row's jitter is counted from there."""
         last = measured(inferences)[-1:]
         self._service.skip(last["latency_ns"])
         if self._response is not None:
@@ -155,10 +151,7 @@ class _Statistics:
 
 
 def _repeated(one: Seconds, count: int) -> Seconds:
-    """Return the rows of `count` successive seconds without inferences.
-
-    `one` has the row of the first of these seconds.
-    """
+    """Return the rows of `count` successive seconds without inferences, beginning with the row `one`."""
     rows = np.repeat(one.rows, count)
     rows["t_ns"] += np.arange(count) * NS
     response = None if one.response is None else _repeated(one.response, count)
@@ -166,15 +159,15 @@ def _repeated(one: Seconds, count: int) -> Seconds:
 
 
 class Summary:
-    """Makes the rows of successive seconds for one kind of time, such as latency or the time between tokens."""
+    """Makes the rows of successive seconds for one kind of duration, such as latency or the time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """Begin after the times `last_ns`, in ns. The jitter of the first row is counted from the last of them."""
+        """Begin after the durations `last_ns`, in ns. The first jitter is counted from the last of them."""
         self._last_ns: int | None = None
         self.skip(last_ns)
 
     def skip(self, times_ns: npt.NDArray[np.int64]) -> None:
-        """Remember the last of these times, in ns, because the next row's jitter is counted from it. Make no row."""
+        """Make no row, but remember the last of these durations in ns: the next row's jitter is counted from there."""
         if len(times_ns):
             self._last_ns = int(times_ns[-1])
 
@@ -207,7 +200,7 @@ class Summary:
 
 
 def _runs(missed: npt.NDArray[np.bool_]) -> tuple[int, int, int]:
-    """Return the lengths of three runs of true values: at the beginning, at the end, and the longest.
+    """Return the lengths of three runs of true values: the run at the beginning, the run at the end, and the longest.
 
     >>> _runs(np.array([True, False, True, True, True, False, True, True]))
     (1, 2, 3)

@@ -1,11 +1,10 @@
 """The statistics of each second of a session. Long sessions are drawn and summarised from them.
 
-The rows are made once, during the run, and stored in the recording. A live screen and a report use the same rows, so
-both give the same figures. Only inferences with `ok` and phase `measure` count. An inference belongs to the second in
-which it started.
+The rows are made once, during the run, so a live screen and a report give the same figures. Only inferences with `ok`
+and phase `measure` count. An inference belongs to the second in which it started.
 
 A session may run several models: those of a watched program, or the variants of an A/B session. Percentiles of a
-mixture of models describe none of them. So a second also has separate statistics of each model, called a stream.
+mixture of models describe none of them, so a second also has separate statistics of each model, called a stream.
 """
 
 from collections.abc import Callable, Sequence
@@ -54,12 +53,12 @@ OF_INFERENCES = ("min_ns", "max_ns", *PERCENTILE_FIELDS)  # ABSENT without infer
 
 @frozen
 class Seconds:
-    """The statistics of successive seconds: `rows` has one row of type SECOND for each. Each row also has a histogram.
+    """The statistics of successive seconds: `rows` has one row of type SECOND for each, with a histogram.
 
     - The bucket numbers of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending. `bucket_count` has the number of
       inferences in each of these buckets.
-    - `response` has the same seconds for response time (`wait_ns + latency_ns`) in place of latency. It is None if no
-      inference can wait. Its rows have no errors and no deadline misses.
+    - `response` has the statistics of response time (`wait_ns + latency_ns`) for the same seconds, without errors and
+      deadline misses. It is None if no inference can wait.
     - `streams` has separate statistics of each stream (model). If it is None, or has no row for a second, only stream 0
       ran in that second.
     - `tokens` has the figures of a language model's tokens; None for other models.
@@ -82,9 +81,7 @@ class Seconds:
         return int(self.rows["count"].sum(dtype=np.int64) + self.rows["errors"].sum(dtype=np.int64))
 
     def histogram(self) -> histogram.Counts:
-        """Return the histogram of all rows together: the number of inferences in each bucket, as an array of length
-        SIZE.
-        """
+        """Return the sum of the histograms: the number of inferences in each bucket, as an array of length SIZE."""
         counts = np.bincount(self.bucket, weights=self.bucket_count, minlength=histogram.SIZE)
         return counts.astype(np.int64)
 
@@ -97,7 +94,7 @@ class Seconds:
         return int(np.searchsorted(self.rows["t_ns"], t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
-        """Return the rows at positions `begin` to `end - 1`, without a copy. For all rows, return the object itself."""
+        """Return the rows at positions `begin` to `end - 1`, without a copy."""
         if begin == 0 and end == len(self.rows):
             return self
         held = slice(int(self.offsets[begin]), int(self.offsets[end]))
@@ -156,13 +153,13 @@ class TokenSeconds:
         return TokenSeconds(self.rows[places], self.itl.take(places), self.ttft.take(places))
 
     def mapped(self, change: Callable[[Seconds], Seconds]) -> "TokenSeconds":
-        """Return a copy with `change` applied to both tables of times (`itl` and `ttft`)."""
+        """Return a copy with `change` applied to both tables (`itl` and `ttft`)."""
         return replace(self, itl=change(self.itl), ttft=change(self.ttft))
 
     def joined(self, parts: Sequence[Seconds]) -> "TokenSeconds":
-        """Return the token figures of `parts`, successive tables of seconds, as one table.
+        """Return the token figures of successive tables of seconds as one table.
 
-        A part without token figures counts as if no token had been generated. The figures of `self` are not used.
+        A part without token figures counts as zeros.
         """
         each = [part.tokens or none_in(part) for part in parts]
         return TokenSeconds(
@@ -190,7 +187,7 @@ class StreamSeconds:
 
     @property
     def owner(self) -> npt.NDArray[np.int64]:
-        """For each row, the position of the second to which the row belongs."""
+        """The position of the second to which each row belongs."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
 
     def between(self, begin: int, end: int) -> "StreamSeconds | None":
@@ -216,10 +213,10 @@ def has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
 def _gathered(
     offsets: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return `(offsets, items)`: `items` are the indices of all items of the chosen lists, one list after the other.
+    """Return the offsets and the item indices of the lists number `places`, in this order.
 
-    List i has the items `offsets[i]:offsets[i + 1]`. `places` are the numbers of the chosen lists, in order. The
-    returned offsets say in the same way where each chosen list begins in `items`.
+    List i has the items `offsets[i]` to `offsets[i + 1] - 1`; the returned offsets divide the returned indices
+    likewise.
 
     >>> [array.tolist() for array in _gathered(np.array([0, 2, 5], np.int32), np.array([1, 0]))]
     [[0, 3, 5], [2, 3, 4, 0, 1]]
@@ -230,7 +227,7 @@ def _gathered(
 
 
 def emptied(seconds: Seconds) -> Seconds:
-    """Return rows for the same seconds, as if they had no inferences. Rows of streams and tokens are left out."""
+    """Return rows for the same seconds, as if there had been no inferences. Rows of streams and tokens are left out."""
     rows = np.zeros(len(seconds), SECOND)
     rows["t_ns"] = seconds.rows["t_ns"]
     for name in OF_INFERENCES:
@@ -243,7 +240,7 @@ def emptied(seconds: Seconds) -> Seconds:
 
 
 def none_in(seconds: Seconds) -> TokenSeconds:
-    """Return token figures for the rows of `seconds`, as if no token had been generated."""
+    """Return token figures for the same seconds, as if no token had been generated."""
     bare = replace(emptied(seconds), response=None, tokens=None)
     return TokenSeconds(np.zeros(len(seconds), TOKEN_SECOND), bare, bare)
 
@@ -287,11 +284,11 @@ def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSe
 
 
 def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
-    """Return the seconds, with rows of stream 0 added to `streams`.
+    """Return the seconds, with the missing rows of stream 0 added to `streams` for the
+    seconds for which `wanted` is true.
 
-    A second gets such a row if both hold: `wanted` is true for the second, and `streams` has no row in this second
-    because only stream 0 ran. The added row is a copy of the second's own row. Add these rows before merging the
-    seconds with seconds of several streams. If `streams` is None, nothing is added.
+    A row is missing if only stream 0 ran; the second's own row is then copied. Use this before seconds are merged with
+    seconds of several streams. If `streams` is None, nothing is added.
     """
     streams = seconds.streams
     if streams is None:
@@ -308,10 +305,9 @@ def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
 
 
 def summed(seconds: Seconds, every_s: int) -> Seconds:
-    """Return the seconds, with the histograms of each group of `every_s` seconds added up in the group's first row.
+    """Add up the histograms of each group of `every_s` seconds in the group's first row, separately for each stream.
 
-    The other rows of a group have empty histograms. Groups begin at multiples of `every_s` seconds. Each stream has
-    its own sum, in its first row of the group.
+    The other rows of a group have empty histograms. Groups begin at multiples of `every_s` seconds.
     """
     if not len(seconds):
         return NO_SECONDS
@@ -329,10 +325,7 @@ def summed(seconds: Seconds, every_s: int) -> Seconds:
 
 
 def _summed(seconds: Seconds, group: npt.NDArray[np.int64]) -> Seconds:
-    """Return the seconds, with the histograms of each group added up in the group's first row.
-
-    `group` has the group number of each row.
-    """
+    """Add up the histograms of each group in its first row. `group` has the group number of each row."""
     response = None if seconds.response is None else _summed(seconds.response, group)
     if (np.diff(group) < 0).any():
         order = np.argsort(group, kind="stable")

@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse_summary(changed: Mapping[str, Any], before: Summary) -> Summary:
-    """Return the summary `before` with the fields of the JSON object `changed` replaced. Unknown fields are ignored.
+    """Return a copy of `before` with the fields of the JSON object `changed`. Unknown fields are ignored.
 
     Raises ValueError if a value is invalid.
     """

@@ -1,6 +1,6 @@
-"""A sample of the model calls whose inputs vary in size. Each call gives two readings: its size and its latency.
+"""A sample of the calls of models whose inputs vary in size. Each call gives two readings: its size and its latency.
 
-Latencies can be compared only at equal size. The table of seconds does not have the sizes.
+Latencies of such models can be compared only at equal size, which the table of seconds does not have.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ Samples = dict[str, list[tuple[int, float]]]  # (time in ns, value) by sensor id
 
 
 def sensors_of(stream: int) -> tuple[str, str]:
-    """Return the ids of two sensors of a stream: the input size of its sampled calls in elements, and their latency in
-    ms.
+    """Return the ids of two sensors of a stream: the input size in elements of its sampled
+    calls, and their latency in ms.
 
     >>> sensors_of(0)
     ('input/0-size', 'call/0-sized')
@@ -26,7 +26,7 @@ def sensors_of(stream: int) -> tuple[str, str]:
 
 
 class SizedCalls:
-    """Chooses at random which calls of a session are sampled. The random numbers are the same in each session."""
+    """Chooses at random which calls of a session are sampled, with the same random numbers in each session."""
 
     def __init__(self) -> None:
         self._random: np.random.Generator | None = None  # made when it is needed: numpy.random takes 7 MiB
@@ -35,11 +35,10 @@ class SizedCalls:
         self, stream: int, t_ns: npt.NDArray[np.int64], latency_ns: npt.NDArray[np.int64], elements: Floats,
         most: int = MOST_CALLS,
     ) -> Samples:  # fmt: skip
-        """Return the size and the latency of at most `most` of the given calls of stream number `stream`.
+        """Return the sizes and latencies of at most `most` calls of a stream, chosen at random.
 
-        The result has `(time in ns, value)` pairs, by sensor id (see `sensors_of`). `t_ns`, `latency_ns` and `elements`
-        have one value for each call: start, latency and input size. Calls are chosen at random, because the sizes of
-        many programs repeat in a cycle.
+        The result has `(time in ns, value)` pairs, by sensor id (see `sensors_of`). `t_ns` (start), `latency_ns` and
+        `elements` (input size) have one value for each call.
         """
         count = len(t_ns)
         if not count or most < 1:
@@ -47,6 +46,7 @@ class SizedCalls:
         if count <= most:
             chosen = np.arange(count)
         else:
+            # At random, because the sizes of many programs repeat in a cycle.
             self._random = self._random or np.random.default_rng(0)
             chosen = np.sort(self._random.choice(count, most, replace=False))
         # Two readings of a sensor never have the same time.

@@ -1,8 +1,7 @@
 """The statistics of each second of a session with a language model, including its tokens.
 
-A token belongs to the second in which it was ready. A request belongs to the second in which it ended, since it may
-take minutes, and the rows of earlier seconds are made before it ends. Only tokens and requests of phase `measure`
-count.
+A token belongs to the second in which it was ready. A request belongs to the second in which it ended. Only tokens and
+requests of phase `measure` count.
 """
 
 from dataclasses import replace
@@ -27,10 +26,7 @@ class TokenAggregator:
     """
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """Begin without data.
-
-        `seconds` makes the rows of the inferences. It must be new: no inference was added to it yet.
-        """
+        """Begin without data. `seconds` makes the rows of the inferences, and must be new."""
         self._seconds = seconds
         self._tokens: list[Tokens] = []
         self._requests: list[Requests] = []
@@ -83,11 +79,10 @@ class TokenAggregator:
 
 
 def _count_active(row: npt.NDArray[np.void], later: Tokens) -> None:
-    """Fill in the `active...` fields of `row`, the row of one second.
+    """Fill in the `active...` fields of the row of one second: figures of the tokens made while exactly N requests ran.
 
-    `later` has the second's tokens, without the first token of each request. The fields describe the tokens that were
-    generated while exactly N requests ran at the same time. N is the smallest number for which these are at least
-    LEAST_SHARE of all tokens in `later`. If no number fits, the fields stay 0.
+    N is the smallest number that gives at least LEAST_SHARE of the tokens; without such a number, the fields stay 0.
+    `later` has the second's tokens, without the first token of each request.
     """
     counts = np.bincount(later["active"], minlength=1)
     counts[0] = 0  # unknown
@@ -101,7 +96,7 @@ def _count_active(row: npt.NDArray[np.void], later: Tokens) -> None:
 
 
 def at_their_end(inferences: Inferences) -> Inferences:
-    """Return a copy of the inferences in which `t_ns` is the time of the end, sorted by this time."""
+    """Return a copy of the inferences with the time of the end as `t_ns`, sorted by this time."""
     if not len(inferences):
         return inferences
     ended = inferences.copy()

@@ -1,4 +1,4 @@
-"""The limits from which a board counts as throttled: a temperature, or the time that over-current events cost.
+"""The limits from which a board counts as throttled: a temperature, or the time lost to over-current events.
 
 A trip is the temperature in °C at which the board slows down. The kernel reports it, or the firmware's documentation
 gives it.
@@ -41,7 +41,7 @@ _PI, _PI_ZONE = "Raspberry Pi", "cpu-thermal"
 def throttles_at_c(info: SensorInfo, board_model: str | None) -> float | None:
     """Return the temperature in °C at which the board slows down because of this sensor, or None if unknown.
 
-    `board_model` is the board's name, which tells the limit of a Raspberry Pi.
+    `board_model` is the board's name, from which the limit of a Raspberry Pi is known.
 
     >>> throttles_at_c(SensorInfo("temp/cpu-thermal", "C", "a file"), "Raspberry Pi 4 Model B Rev 1.4")
     80.0
@@ -66,7 +66,8 @@ def trips_c(manifest: Manifest) -> dict[int, float]:
 
 
 def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
-    """Return the temperature sensors of processors, or all temperature sensors if none is known to be of a processor.
+    """Return the temperature sensors of processors, or all temperature sensors if no sensor
+    is known to be of a processor.
 
     >>> infos = [SensorInfo(f"temp/{label}", "C", "a file") for label in ("nvme:Composite", "k10temp:Tctl", "soc")]
     >>> [info.label for info in zones_of_interest(infos)]

@@ -4,7 +4,7 @@ First A runs alone, which shows how small a difference the board can distinguish
 ABBA or BAAB at random. A steady drift within a quad affects both sides alike. Because the order is random, a periodic
 disturbance cannot favour one side.
 
-Two loads of one file differ in speed by some percent, because their code and data lie elsewhere in memory. So both
+When one file is loaded twice, the speed differs by some percent, because code and data lie elsewhere in memory. So both
 models are loaded anew several times, each time in new processes. The quads are divided among these loads.
 """
 
@@ -51,7 +51,7 @@ class Plan:
         return self.quads_ns + len(self.order) * self.turn_ns
 
     def spans(self, side: int) -> list[list[int]]:
-        """Return the `[begin, end]` of each span, in ns, in which a side runs. `side` is 0 for A or 1 for B.
+        """Return the time spans in ns, each as `[begin, end]`, in which a side runs. `side` is 0 for A and 1 for B.
 
         Adjacent turns of a side are one span.
         """
@@ -72,17 +72,17 @@ class Plan:
 
 @frozen
 class Planner:
-    """Plans when A and B run, after each load of both models. `duration_ns` is the time for all turns and loads."""
+    """Plans when A and B run, after each loading of both models. `duration_ns` is the time for everything."""
 
     duration_ns: int
     seed: int  # of the order of turns
     least_ns: int = SHORTEST_NS  # shortest turn, if there is time
 
     def first(self, begin_ns: int, latency_ns: int, reload_ns: int | None = None) -> Plan:
-        """Return the turns after the first load, which begin at `begin_ns`. `latency_ns` is the time of one inference.
+        """Return the turns after the models were loaded for the first time. The turns begin at `begin_ns`.
 
-        `reload_ns` is the time to load both models again; None if they cannot be loaded again. Raises ValueError if
-        the session is too short for enough turns; the message says how long it must be.
+        `latency_ns` is the time of one inference, and `reload_ns` the time to load both models again; None if they
+        cannot be loaded again. Raises ValueError if the session is too short; the message says how long it must be.
         """
         wanted = 1 if reload_ns is None else _wanted_loads(self.duration_ns, reload_ns, 0)
         turn_ns = self._turn_ns(self.duration_ns - (wanted - 1) * (reload_ns or 0), latency_ns)
@@ -90,10 +90,10 @@ class Planner:
         return Plan(begin_ns, turn_ns, self._order(0, quads), loads=loads)
 
     def after(self, first: Plan, load: int, begin_ns: int, reload_ns: int) -> Plan | None:
-        """Return the turns after the second or a later load, or None if the session's time is over.
+        """Return the turns after the models were loaded again, or None if the session's time is over.
 
-        The turns begin at `begin_ns`. `first` are the turns after the first load, and `load` is the number of loads
-        before this one. `reload_ns` is how long it took to load both models the last time.
+        The turns begin at `begin_ns`. `first` is the plan that the method `first` gave. `load` is how often both models
+        were loaded before, and `reload_ns` how long loading them took the last time.
         """
         left_ns = first.begin_ns + self.duration_ns - begin_ns
         if left_ns < 4 * first.turn_ns:
@@ -116,21 +116,19 @@ class Planner:
 
 
 def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
-    """Return how often both models are still to be loaded, the current load included.
+    """Return how often both models are still to be loaded, the current load included: at most WANTED_LOADS in all.
 
-    `left_ns` is the remaining time, `reload_ns` the time to load both models, and `done` the number of earlier loads.
-    At most WANTED_LOADS are wanted in all, and loading may take half of the remaining time.
+    `done` is the number of earlier loads. Loading may take half of the remaining time `left_ns`.
     """
     return max(1, min(WANTED_LOADS - done, 1 + left_ns // 2 // max(reload_ns, 1)))
 
 
 def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
-    """Return `(loads, quads)`, the plan for the rest of the session.
+    """Return how often both models are loaded in the whole session, and how many quads
+    (four turns) follow each load now.
 
-    `loads` is how often both models are loaded in the whole session. `quads` is how many quads (four turns each) follow
-    the current load. `left_ns` is the remaining time, `turn_ns` the length of a turn, and `reload_ns` the time to load
-    both models, or None if they cannot be loaded again. `done` is the number of earlier loads. There may be more than
-    WANTED_LOADS loads if the turns after each load still take at least as long as loading.
+    `reload_ns` is the time to load both models, or None if they cannot be loaded again. `done` is the number of earlier
+    loads.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:
@@ -143,7 +141,7 @@ def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tu
 def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
     """Return the turns of an A/B session in which each model is loaded once, beginning at `begin_ns`.
 
-    `latency_ns` is the time of one inference, and `duration_ns` is the time of the session. `seed` seeds the random
-    order. `least_ns` is the shortest turn. Raises ValueError if the session is too short.
+    `latency_ns` is the time of one inference, `seed` that of the random order, and `least_ns` the shortest turn. Raises
+    ValueError if the session is too short.
     """
     return Planner(duration_ns, seed, least_ns).first(begin_ns, latency_ns)

@@ -30,7 +30,7 @@ def require(claim: bool, where: str) -> None:
 class Form:
     """A way to convert dataclasses to JSON and back.
 
-    `plain` makes JSON values. `parse` and `read` check JSON values and make objects from them.
+    `plain` makes JSON values; `parse` and `read` check JSON values.
     """
 
     scalar: Callable[[Any, Any, str], Any]  # parses a number, text or boolean; takes its type, the value and its place
@@ -68,7 +68,7 @@ class Form:
         return self.scalar(hint, value, where)
 
     def read(self, kind: type[T], value: Any, where: str) -> T:
-        """Return an object of the dataclass or named tuple `kind`, made from the JSON value. Unknown keys are ignored.
+        """Return an object of the dataclass or named tuple `kind`, made from a JSON value. Unknown keys are ignored.
 
         Raises ValueError if a key is missing or its value has the wrong type. The message names the key and `where`,
         such as "session.json".
@@ -96,11 +96,11 @@ def _exported(kind: Any) -> list[str]:
 
 @functools.cache
 def _hints_of(kind: type) -> Mapping[str, Any]:
-    """Return the types of a class's fields by name. The result is cached, since many manifests are read."""
+    """Return the types of a class's fields by name."""
     return typing.get_type_hints(kind)
 
 
 @functools.cache
 def _parts_of(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return the generic type and its arguments: `(list, (int,))` for `list[int]`. The result is cached."""
+    """Return the generic type and its arguments: `(list, (int,))` for `list[int]`."""
     return typing.get_origin(hint), typing.get_args(hint)
