@@ -1,8 +1,6 @@
 """Find the inputs whose values decide which branch runs, how often a loop runs, or how large tensors are.
 
-A measurement with random values in such an input may take another branch than in deployment. Each input is followed
-through the main graph to the operators that depend on its value. The operator `Shape` ends a path, because a shape does
-not depend on values.
+A measurement with random values in such an input may take another branch than in deployment.
 """
 
 from collections import Counter
@@ -35,8 +33,8 @@ class Deciding:
 def deciding_inputs(model: Model) -> Deciding:
     """Return the types of operators whose work depends on values, and the model inputs that give these values.
 
-    Operators in inner graphs, such as the branches of `If`, are included. But model inputs are only found for operators
-    of the main graph.
+    Operators in inner graphs, such as the branches of `If`, are included, but without the model inputs that decide
+    there.
     """
     counts: Counter[str] = Counter()
     sets: dict[str, set[str]] = {}
@@ -65,7 +63,10 @@ def _deciding(operator: Operator, values: "_Values", *, is_base: bool) -> set[st
 
 
 class _Values:
-    """Knows on which model inputs the value of each tensor depends, as a bit mask: bit n stands for input n."""
+    """Knows on which model inputs the value of each tensor depends.
+
+    A set of inputs is a bit mask: bit n stands for input n.
+    """
 
     def __init__(self, names: list[str], inputs: tuple[int, ...]) -> None:
         self._names = names

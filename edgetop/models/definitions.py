@@ -38,9 +38,9 @@ def _of_input(*places: int) -> DtypesRule:
 
 
 def _of_zero_point(place: int, otherwise: str = "uint8") -> DtypesRule:
-    """Return a rule for the dtype of an output: the dtype of the zero point, or `otherwise` if that input is omitted.
+    """Return a rule for the dtype of an output: that of the zero point, or `otherwise` if the zero point is omitted.
 
-    `place` is the number of the zero point among the inputs, from 0.
+    `place` is the index of the zero point among the inputs.
     """
     return lambda node: [node.tensor(place).dtype if node.has(place) else otherwise]
 
@@ -61,10 +61,9 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 
 
 def _generated(node: Node) -> list[str | None]:
-    """Return, in a list, the dtype of the output of an operator that generates values, such as RandomNormalLike.
+    """Return, in a list, the output's dtype for an operator that generates values, such as RandomNormalLike.
 
-    The attribute `dtype` gives it. If that attribute is missing, it is the dtype of the first input. If the operator
-    has no input either, it is float32.
+    This is the attribute `dtype`; without one, the dtype of the first input; without an input, float32.
     """
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 

@@ -1,4 +1,4 @@
-"""The document that `inspect --json` prints. Its keys stay the same. The text output is made from it too."""
+"""The document that `inspect --json` prints, from which the text output is made too. Its keys stay the same."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,10 +13,10 @@ from edgetop.session.caches import Cache, smallest_holding
 
 
 def inspection_document(inspection: Inspection, caches: Sequence[Cache] = ()) -> dict[str, Any]:
-    """Return the document that `inspect --json` prints. Unknown values are None.
+    """Return the document that `inspect --json` prints, with None for unknown values.
+    docs/inspect.md explains its keys.
 
-    The keys are documented in docs/inspect.md. `caches` are the caches of the CPU that will run the model, lowest level
-    first, or () if they are unknown.
+    `caches` are the caches of the CPU that will run the model, lowest level first, or () if they are unknown.
     """
     totals, declared = inspection.totals, inspection.declared.graph
     precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)
@@ -138,10 +138,9 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Return the sums for `inspect --json`: under the key `macs`, the MACs of all operators whose MACs are known.
+    """Return sums of MACs, FLOPs and bytes for `inspect --json`. A sum is None if it is unknown for every operator.
 
-    Under `macs_unknown` is the number of operators whose MACs are unknown. If no operator's MACs are known, `macs` is
-    None. The keys for `flops` and `bytes` are alike.
+    Keys such as `macs_unknown` have the number of operators whose value is unknown and left out of the sum.
     """
     sums: dict[str, int | None] = {}
     for key in ("macs", "flops", "bytes"):

@@ -1,7 +1,7 @@
 """Find, for each operator that a runtime ran, the operators of the model's file from which the runtime made it.
 
-A runtime merges, splits and renames operators. A match is only given if it follows from documented behaviour of the
-runtime. Names that merely look alike prove nothing.
+A runtime merges, splits and renames operators. Operators are only matched as documented for the runtime, and not
+because their names look alike.
 """
 
 import itertools
@@ -21,7 +21,7 @@ _LONGEST_MERGER = 6  # most operators that become one: convolution, normalisatio
 
 @frozen
 class Origin:
-    """The operators of a model's file that one executed operator stands for: one, or several that were fused."""
+    """The operators of a model's file for which one executed operator stands: one, or several that were fused."""
 
     costs: tuple[OperatorCost, ...]
     has_other_dtypes: bool = False  # whether it runs on other dtypes than in the file, as after quantisation
@@ -33,21 +33,22 @@ class Origin:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes that the first operator reads plus bytes that the last one writes, or None if unknown.
-
-        Data between the operators stays in registers and does not count.
-        """
+        """Bytes that the first operator reads plus bytes that the last one writes, or None if unknown."""
+        # Data between the operators stays in registers.
         read, written = self.costs[0].read_bytes, self.costs[-1].written_bytes
         return None if read is None or written is None or self.has_other_dtypes else read + written
 
     @property
     def name(self) -> str:
-        """The operators' names in the file, joined by " + ". Without a name, it is the position, such as `#12`."""
+        """The operators' names in the file, joined by " + ".
+
+        A nameless operator is given by its position, such as `#12`.
+        """
         return " + ".join(cost.operator.name or f"#{cost.operator.position}" for cost in self.costs)
 
     @property
     def main(self) -> OperatorCost:
-        """Return the operator with the most FLOPs of those that the runtime merged into this one."""
+        """Return the operator with the most FLOPs."""
         return max(self.costs, key=lambda cost: cost.flops or 0)
 
 
@@ -81,7 +82,7 @@ _MATRIX_PRODUCTS = {"Gemm", "MatMul", "MatMulNBits", "MatMulInteger", "MatMulInt
 
 
 def _kind(op_type: str) -> str:
-    """Return the kind of an operator. Its fused and quantised forms have the same kind.
+    """Return the kind of an operator: the same for its plain, fused and quantised forms.
 
     >>> _kind("FusedConv"), _kind("QLinearConv"), _kind("QGemm"), _kind("Gather")
     ('Conv', 'Conv', 'MatMul', 'Gather')
@@ -95,12 +96,7 @@ def _kind(op_type: str) -> str:
 
 
 class _Named:
-    """Finds an operator of the model's file by its name. An ambiguous name gives None.
-
-    The operators of a function that the model defines have the same names in each call of the function. If their work
-    is the same in all calls, the first `get` returns the operator of the first call, the second `get` that of the
-    second call, and so on.
-    """
+    """Finds an operator of the model's file by its name. An ambiguous name gives None."""
 
     def __init__(self, named: Iterable[tuple[str, OperatorCost]]) -> None:
         self._costs: dict[str, list[OperatorCost]] = {}
@@ -113,6 +109,8 @@ class _Named:
 
     def get(self, name: str) -> OperatorCost | None:
         costs = self._costs.get(_in_any_call(name), [])
+        # The operators of a function have the same names in each call. If their work is the same too, each `get`
+        # returns that of the next call.
         if name.startswith(_FUNCTION):
             return costs.pop(0) if len({(cost.flops, cost.bytes) for cost in costs}) == 1 else None
         return costs[0] if len(costs) == 1 else None
@@ -140,9 +138,9 @@ class _OnnxRuntime:
         )
 
     def _last(self, info: OperatorInfo) -> OperatorCost | None:
-        """Return the operator of the file that the name of `info` refers to, or None if it is unknown.
+        """Return the operator of the file that the name of the executed operator `info` refers to, or None if unknown.
 
-        `info` is an operator that ran. If the runtime made `info` from several operators, the last of them is returned.
+        If the runtime made `info` from several operators, the last of them is returned.
         """
         name = info.name.removeprefix(_FUSED)
         if token := _TOKEN.match(name):
@@ -160,8 +158,7 @@ class _OnnxRuntime:
     def _merged(self, info: OperatorInfo, last: OperatorCost, taken: set[int]) -> Origin | None:
         """Return the chain of operators of the file that the runtime merged into `info`, or None if it is unknown.
 
-        The chain begins with an operator of the same kind as `info` and ends with `last`. `taken` are the positions of
-        operators that must not be in the chain, because they are matched already.
+        The chain ends with `last`. `taken` are the positions of operators that are matched already.
         """
         if info.op_type == "QuickGelu":
             return self._swish(last)
@@ -177,10 +174,10 @@ class _OnnxRuntime:
         return Origin(tuple(chain), has_other_dtypes=became.startswith("Q") and not was.startswith("Q"))
 
     def _swish(self, product: OperatorCost) -> Origin | None:
-        """Return the operators that compute x * sigmoid(x) or x * sigmoid(a * x) and end with `product`.
+        """Return the operators that compute x * sigmoid(x) or x * sigmoid(a * x) and end
+        with the multiplication `product`.
 
-        Return None if `product` is not the multiplication in such a formula. Source:
-        onnxruntime/core/optimizer/quick_gelu_fusion.cc.
+        None if `product` ends no such formula. Source: onnxruntime/core/optimizer/quick_gelu_fusion.cc.
         """
         for x, gated in itertools.permutations(product.operator.inputs, 2):
             gate = self._makers.get(gated)
@@ -210,10 +207,8 @@ _XNNPACK: dict[str, tuple[str, ...]] = {
 
 
 def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Origin | None, ...]:
-    """Return, for each operator that TFLite ran, the operator of the file from which it was made, or None if unknown.
-
-    Operators that TFLite itself ran have the same type and name as in the file, so they are matched by these. Operators
-    that XNNPACK ran have other names, so they are matched by their order.
+    """Return, for each operator that TFLite ran, the operator of the file from
+    which it was made, or None if unknown.
     """
     by_name = {(cost.operator.name, cost.operator.op_type): cost for cost in inspection.operators}
     ran = [by_name.get((info.name, info.op_type)) for info in infos]
@@ -225,10 +220,9 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 
 
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
-    """Yield `(position in infos, operator of the file)` for each operator that XNNPACK ran and that can be matched.
+    """Yield pairs of an index in `infos` and an operator of the file, for operators that XNNPACK ran.
 
-    `left` are the operators of the file that have no match yet. The operators of one kind are matched in their order,
-    if XNNPACK ran as many of that kind as `left` has.
+    `left` are the operators of the file without a match so far. A kind of which XNNPACK ran another number is left out.
     """
     places: dict[tuple[str, ...], list[int]] = {}
     for place, info in enumerate(infos):
@@ -248,9 +242,8 @@ def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> It
 
 
 def with_work(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[OperatorInfo, ...]:
-    """Return `infos` with each operator's name in the model's file, FLOPs and bytes filled in where they are known.
-
-    `infos` are the operators that a runtime ran, in run order.
+    """Return `infos`, the operators that a runtime ran, with the names in the model's
+    file, FLOPs and bytes if known.
     """
     return tuple(
         info if origin is None else replace(info, flops=origin.flops, bytes=origin.bytes, origin=origin.name)

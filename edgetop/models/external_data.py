@@ -28,9 +28,9 @@ class ExternalFile:
 
 
 def external_files(external: Mapping[str, External], folder: Path) -> tuple[ExternalFile, ...]:
-    """Return the files that a model needs beside it, with their sizes and problems; at most MAX_FILES files.
+    """Return the files with weights that a model needs, with their sizes and problems; at most MAX_FILES files.
 
-    `external` says, by file name, what the model needs of each file. `folder` is the folder of the model.
+    `external` has what the model needs of each file, by file name. `folder` is the folder of the model.
     """
     return tuple(_file(name, needs, folder) for name, needs in list(external.items())[:MAX_FILES])
 

@@ -66,10 +66,7 @@ class GgufFile:
 
 
 def read_gguf(path: Path) -> GgufFile:
-    """Return the header of a GGUF file: its metadata and the descriptions of its tensors.
-
-    Raises InputError with the reason if it cannot be read.
-    """
+    """Return the header of a GGUF file. Raises InputError with the reason if the file cannot be read."""
     try:
         return parse_gguf(map_file(path))
     except MalformedError as error:
@@ -77,7 +74,7 @@ def read_gguf(path: Path) -> GgufFile:
 
 
 def parse_gguf(data: memoryview) -> GgufFile:
-    """Return the header of a GGUF file. `data` are the bytes of the whole file.
+    """Return the header of a GGUF file from the bytes of the whole file.
 
     Raises MalformedError if the file is invalid or cut short.
     """
@@ -130,7 +127,7 @@ class _Reader:
         return bytes(self._take(int(self._number("Q")))[:MAX_TEXT_BYTES]).decode(errors="replace")
 
     def _value(self, kind: int, key: str) -> Scalar | Numbers | None:
-        """Read a value of the metadata. Return None for an array that is skipped: texts, or too many numbers.
+        """Read a value of the metadata, or None for an array that is skipped: texts, or too many numbers.
 
         `kind` is the number of the value's type in the format, and `key` is the name of the value.
         """
@@ -153,7 +150,7 @@ class _Reader:
         return struct.unpack(f"<{length}{layout}", stored) if length <= MAX_ARRAY else None
 
     def _tensor(self) -> tuple[GgufTensor, int]:
-        """Read the description of one tensor. Return `(tensor, offset of its data in bytes)`."""
+        """Return the description of one tensor and the offset of its data in bytes."""
         name = self._text()
         dimensions = int(self._number("I"))
         if dimensions > MAX_DIMENSIONS:
@@ -171,8 +168,8 @@ class _Reader:
     def _check_ends(self, placed: list[tuple[GgufTensor, int]], begin: int) -> None:
         """Raise MalformedError if the file ends before the data of a tensor ends.
 
-        `placed` has `(tensor, offset of its data)` pairs. Offsets are in bytes and count from `begin`, a position in
-        the file.
+        `placed` has pairs of a tensor and the offset of its data in bytes, counted from the position `begin` in the
+        file.
         """
         needed = max((begin + offset + (tensor.bytes or 0) for tensor, offset in placed), default=begin)
         if needed > len(self._data) and placed:

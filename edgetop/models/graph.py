@@ -82,7 +82,7 @@ class Graph:
 
 @frozen
 class External:
-    """One file with weights beside a model's own file: how many tensors it holds, and how long it must at least be."""
+    """One external file with weights: how many tensors it holds, and how long it must at least be."""
 
     tensors: int
     needed_bytes: int  # size that the file must have at least
@@ -106,7 +106,7 @@ class Model:
 def input_names(model: Model) -> list[str]:
     """Return a distinct name for each input, in the order of the inputs.
 
-    A name that is missing or not unique gets the number of the input appended, as in `input:0`.
+    A missing or repeated name gets the index of the input appended, as in `input:0`.
     """
     names = [model.graph.tensors[place].name for place in model.graph.inputs]
     places = [f"{name or 'input'}:{place}" for place, name in enumerate(names)]
@@ -130,7 +130,7 @@ def count(shape: Sequence[Dim] | None) -> int | None:
 
 
 def bounded(number: int | None) -> int | None:
-    """Return the number, or None if it is negative or too large for a real model. None stays None."""
+    """Return the number, or None if it is negative, too large for a real model, or None."""
     return number if number is not None and 0 <= number <= _MOST else None
 
 
@@ -142,7 +142,7 @@ def size_bytes(shape: Sequence[Dim] | None, dtype: str | None) -> int | None:
 def may_be_read(dtype: str | None, shape: Sequence[Dim] | None) -> bool:
     """Whether the value of a constant should be read from the file, because shapes may be computed from it.
 
-    True if its dtype is float32, int32, int64 or bool, and it has at most MAX_VALUE_ELEMENTS elements.
+    Only constants of at most MAX_VALUE_ELEMENTS elements of float32, int32, int64 or bool are read.
     """
     elements = count(shape)
     return dtype in {"float32", "int32", "int64", "bool"} and elements is not None and elements <= MAX_VALUE_ELEMENTS
@@ -159,7 +159,7 @@ def stored_value(data: memoryview, dtype: str, shape: tuple[int, ...]) -> Array 
 
 
 def small_value(values: Sequence[float] | Array, dtype: str, shape: tuple[int, ...]) -> Array | None:
-    """Return `values` as an array of `dtype` and `shape`, or None if their number does not match the shape."""
+    """Return `values` as an array of `dtype` and `shape`, or None if there are too few or too many values."""
     array = np.asarray(values).astype(dtype)  # numbers in a file may be too wide; their lower bits are kept
     return array.reshape(shape) if array.size == math.prod(shape) else None
 
@@ -180,10 +180,7 @@ _BRANCHES, _LOOPS = "If", "Loop"
 
 
 def tensors_by_value(model: Model) -> set[int]:
-    """Return the indices of the main graph's tensors whose shapes may depend on input values.
-
-    They are the outputs of operators whose work depends on values, and everything that is computed from those outputs.
-    """
+    """Return the indices of the main graph's tensors whose shapes may depend on input values."""
     found: set[int] = set()
     for operator in model.graph.operators:
         if depends_on_values(model.graph, operator, is_onnx=model.format == "onnx") or not found.isdisjoint(
@@ -196,7 +193,7 @@ def tensors_by_value(model: Model) -> set[int]:
 def depends_on_values(graph: Graph, operator: Operator, *, is_onnx: bool) -> bool:
     """Whether the work of an operator depends on the values of its inputs, and not only on their shapes.
 
-    `is_onnx` is True for a model of ONNX and False for TFLite.
+    `is_onnx` is True for a model of ONNX, and False for a model of TFLite.
     """
     if not is_onnx:
         return operator.op_type in _TFLITE

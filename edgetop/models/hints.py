@@ -98,8 +98,7 @@ def _readers(graph: Graph) -> dict[int, list[Operator]]:
 def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
     """Whether a TFLite operator could also compute the activation that follows it, but does not.
 
-    True if the operator has no fused activation, and the only reader of its output is an activation. `readers` are the
-    operators that read a tensor, by the tensor's index.
+    `readers` has the operators that read each tensor, by the tensor's index.
     """
     if operator.attributes.get("activation") != 0 or len(operator.outputs) != 1:
         return False
@@ -108,10 +107,9 @@ def _could_carry(operator: Operator, graph: Graph, readers: dict[int, list[Opera
 
 
 def _stays_apart(operator: Operator, graph: Graph, readers: dict[int, list[Operator]]) -> bool:
-    """Whether an ONNX convolution is followed by an activation that runtimes cannot merge into it.
+    """Whether an ONNX convolution is followed by an activation that runtimes cannot merge into the convolution.
 
-    Runtimes cannot merge the two if they do not support the type of activation, or if other operators read the
-    convolution's output as well. `readers` are the operators that read a tensor, by the tensor's index.
+    `readers` has the operators that read each tensor, by the tensor's index.
     """
     place = operator.outputs[0] if operator.outputs else OMITTED
     after = readers.get(place, [])
@@ -139,9 +137,8 @@ def _conversions(inspection: Inspection) -> Iterator[Notice]:
 
 
 def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str:
-    """Return the operators' share of the bytes that the model reads and writes, such as `12 %`.
-
-    Return "" if the share is below NOTABLE_SHARE.
+    """Return the operators' share of the bytes that the model reads and writes, such as
+    `12 %`; "" below NOTABLE_SHARE.
     """
     moved, total = sum(cost.bytes or 0 for cost in costs), inspection.totals.bytes
     return percent(moved / total) if moved and moved >= NOTABLE_SHARE * total > 0 else ""
@@ -150,8 +147,7 @@ def _notable_share(costs: Iterable[OperatorCost], inspection: Inspection) -> str
 def _annotations(graph: Graph) -> set[int]:
     """Return the positions of the QuantizeLinear and DequantizeLinear operators that only mark others as quantised.
 
-    Such an operator is one of a pair, or a DequantizeLinear of a constant. Runtimes merge it with its neighbours, so it
-    costs nothing.
+    Runtimes merge such an operator with its neighbours, so it costs nothing.
     """
     makers = {place: operator for operator in graph.operators for place in operator.outputs}
     readers = _readers(graph)
@@ -187,9 +183,8 @@ def _dynamic_range(operators: Sequence[OperatorCost]) -> Iterator[Notice]:
 
 
 def _keeps_activations(operator: Operator) -> bool:
-    """Whether an operator is a MatMulNBits that computes on float activations.
-
-    It does, unless its attribute `accuracy_level` asks for int8 activations (ContribOperators.md).
+    """Whether an operator is a MatMulNBits that computes on float activations
+    (`accuracy_level` in ContribOperators.md).
     """
     return operator.op_type == "MatMulNBits" and operator.attributes.get("accuracy_level", 0) != _INT8_ACTIVATIONS
 

@@ -45,9 +45,8 @@ def inspected(
 ) -> Inspection:
     """Return the operators, costs, weights and memory of a model, for inputs of given shapes.
 
-    `declared` is the model as read from its file. `inputs` has the shape of each input by name, as in `{"image": (1, 3,
-    224, 224)}`. `measure` asks a runtime for the shapes. It is only called for a TFLite model, if shapes are missing in
-    the file. A measured shape is not used if it depends on the values of the inputs.
+    `declared` is the model as in its file. `inputs` has the shape of each input by name, as in `{"image": (1, 3, 224,
+    224)}`. `measure` gets the shapes from a runtime; it is only called for a TFLite model whose file lacks shapes.
     """
     model, measured = with_shapes(declared, inputs), None
     if declared.format == "tflite" and _is_open(model):
@@ -70,7 +69,7 @@ READERS = {"onnx": read_onnx, "tflite": read_tflite, "openvino": read_openvino, 
 
 
 def read_model(path: Path, fmt: str) -> Model:
-    """Read a model file. `fmt` is its format: `onnx`, `tflite`, `openvino` or `ncnn`.
+    """Return the model in a file. `fmt` is its format: `onnx`, `tflite`, `openvino` or `ncnn`.
 
     Raises InputError if the file cannot be read, or is in another format.
     """

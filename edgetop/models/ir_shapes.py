@@ -1,8 +1,7 @@
 """Determine the shapes in a model of OpenVINO whose inputs have open sizes, from sizes that are given for these inputs.
 
-The file has the size of every tensor, with -1 for those that follow from an open input. Sizes that follow from values,
-such as those of a Reshape to a computed shape, stay unknown. Operators:
-openvino/docs/articles_en/documentation/openvino-ir-format/operation-sets.
+The file has -1 for each size that follows from an open input. Sizes that follow from values, such as those of a Reshape
+to a computed shape, stay unknown. Operators: openvino/docs/articles_en/documentation/openvino-ir-format/operation-sets.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,8 +89,8 @@ _CONVOLUTIONS = frozenset({"convolution", "groupconvolution", "maxpool", "avgpoo
 def with_ir_shapes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> list[Tensor]:
     """Return the tensors of `graph` with the shapes that follow from `inputs`, the shape of each input by name.
 
-    A size that cannot be determined is None. If `inputs` contradict a size in the file, the sizes in the file are no
-    longer used: a tensor that depends on `inputs` has the shape by the rule for its operator, or None without a rule.
+    A size that cannot be determined is None. If `inputs` contradict a size in the file, tensors that depend on `inputs`
+    have the shapes of the rules alone, and not those in the file.
     """
     tensors = list(graph.tensors)
     changed: set[int] = set()
@@ -127,7 +126,7 @@ def _sizes(shape: Shape | None) -> Sizes | None:
 def _ruled(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | None) -> Sizes | None:
     """Return the sizes of an operator's output by the rule for its type, or None without a rule.
 
-    `read` are the sizes of its inputs, and `stated` those of the output in the file.
+    `read` are the sizes of the inputs, and `stated` those of the output in the file.
     """
     kind = operator.op_type.lower()
     rule = RULES.get(kind)
@@ -142,10 +141,10 @@ def _ruled(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | Non
 def _filled(
     stated: Sizes | None, ruled: Sizes | None, operator: Operator, read: Sizes | None, before: Sizes | None
 ) -> Sizes | None:
-    """Return `stated`, the sizes of an output in the file, with its unknown sizes (None) filled in where possible.
+    """Return the sizes of an output, with the unknown sizes (None) of `stated` filled in where possible.
 
-    `ruled` are the output's sizes by the rule for `operator`, or None without a rule. `read` are the present sizes of
-    the operator's first input. `before` are the sizes that the file states for this input.
+    `stated` are the output's sizes in the file, and `ruled` its sizes by the operator's rule. `before` are the sizes of
+    the operator's first input in the file, and `read` its present sizes.
     """
     if stated is None or None not in stated:
         return stated if stated is not None else ruled
@@ -210,7 +209,7 @@ def _concat(operator: Operator, read: Sequence[Sizes | None], _stated: Sizes | N
 
 
 def _window(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | None) -> Sizes | None:
-    """Return the sizes after a convolution or a pooling. Along each axis, it is the window's number of positions."""
+    """Return the sizes after a convolution or a pooling: the window's number of positions along each axis."""
     sizes, kind = read[0], operator.op_type.lower()
     if sizes is None or stated is None:
         return None

@@ -1,6 +1,6 @@
-"""The document that `inspect --json` prints for a language model. Its keys stay the same.
+"""The document that `inspect --json` prints for a language model, from which the text output is made too.
 
-The text output is made from it too.
+Its keys stay the same.
 """
 
 from edgetop.models.gguf_file import GgufFile
@@ -9,9 +9,9 @@ from edgetop.session.typed_json import Document
 
 
 def language_document(file: GgufFile, model: LanguageModel) -> Document:
-    """Return the document of `inspect --json` for a language model. Unknown values are None.
+    """Return the document of `inspect --json` for a language model, with None for unknown values.
 
-    The keys are documented in edgetop/docs/inspect.md. `model` is what `described(file)` returned.
+    edgetop/docs/inspect.md explains the keys. `model` is what `described(file)` returned.
     """
     return {
         "model": {

@@ -1,8 +1,7 @@
 """What a language model needs: the size of its KV cache and the work for each token, from the header of its GGUF file.
 
-A multiply-accumulate is 2 FLOPs, as for other models. Each token passes every weight matrix once. There are two
-exceptions. In a mixture of experts, only the experts that are used count. In the embedding, only the values of the
-present token count. Attention adds work for every earlier token.
+A multiply-accumulate is 2 FLOPs. Each token passes every weight matrix once, except for experts that are not used and
+the values of other tokens in the embedding. Attention adds work for every earlier token.
 """
 
 from collections import Counter
@@ -32,7 +31,9 @@ FILE_TYPES = {
 
 @frozen
 class StoredAs:
-    """How many tensors, parameters and bytes a file stores in one type, such as `Q4_K`."""
+    """The tensors that a file stores in one type, such as `Q4_K`: how many they are,
+    their parameters and their bytes.
+    """
 
     type: str
     tensors: int
@@ -121,22 +122,22 @@ class _Keys:
         return value if type(value) is int and 0 <= value < 2**48 else None
 
     def number(self, key: str) -> int | None:
-        """Return an integer whose key begins with the architecture's name, or None if it is missing.
+        """Return an integer of this architecture, or None if it is missing.
 
-        `key` is the rest of the key: `context_length` gives the value of `llama.context_length` in a model of that
-        architecture.
+        `key` lacks the architecture's name: `context_length` stands for `llama.context_length`.
         """
         return self.plain(f"{self.architecture}.{key}")
 
     def per_layer(self, key: str) -> tuple[int, ...] | None:
-        """Return one number for each layer, or None if unknown. `key` is as for `number`.
+        """Return one number for each layer, or None if unknown.
 
-        The file has an array, or a single number that holds for all layers.
+        `key` lacks the architecture's name, as for `number`.
         """
         layers = self.number("block_count")
         if layers is None or layers > MAX_LAYERS:
             return None
         value = self._metadata.get(f"{self.architecture}.{key}")
+        # Either an array, or one number for all layers.
         if isinstance(value, tuple):
             each = tuple(item for item in value if type(item) is int and 0 <= item < 2**31)
             return each if len(each) == len(value) == layers else None
@@ -145,10 +146,9 @@ class _Keys:
 
 
 def _head_lengths(keys: _Keys, heads: Sequence[int] | None) -> tuple[int | None, int | None]:
-    """Return `(key length, value length)` of an attention head, in elements. Each is None if unknown.
+    """Return the lengths of an attention head's key and value, in elements; None if unknown.
 
-    `heads` is the number of heads in each layer. If the file lacks a length, the embedding length is divided by the
-    number of heads.
+    `heads` is the number of heads in each layer.
     """
     key_length, value_length = keys.number("attention.key_length"), keys.number("attention.value_length")
     width, most = keys.number("embedding_length"), max(heads or (0,))

@@ -1,4 +1,4 @@
-"""Map a model file into memory, so that only the parts that are used are read."""
+"""Map a model file into memory, so that only those parts are read that are used."""
 
 import mmap
 from pathlib import Path

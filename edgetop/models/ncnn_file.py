@@ -1,9 +1,8 @@
 """Read the param file of an ncnn model: one text line for each layer.
 
 A line has the layer's type and name, the names of its tensors ("blobs"), and its numbered parameters, such as `0=64`.
-Format: ncnn/docs/developer-guide/param-and-model-file-structure.md. The parameters of each layer are in
-operation-param-weight-table.md in the same folder. The file only has the sizes of inputs. This module computes the
-other sizes, for the common types of layers.
+The file only has the sizes of inputs, so this module computes the other sizes, for the common types of layers. Formats:
+ncnn/docs/developer-guide, param-and-model-file-structure.md and operation-param-weight-table.md.
 """
 
 from collections.abc import Callable, Sequence
@@ -90,11 +89,11 @@ class _Reader:
         return place
 
     def _weights(self, kind: str, name: str, parameters: _Parameters) -> list[int]:
-        """Return the index of the tensor with the layer's weights, in a list; [] if the layer has none.
+        """Return the index of the tensor with the layer's weights, in a list; [] if the layer has no weights.
 
-        The file only says how many weights there are. Each weight counts as 4 bytes. `kind` is the layer's type, `name`
-        its name, and `parameters` are its parameters by number.
+        `kind` is the layer's type, and `parameters` are the layer's parameters by number.
         """
+        # The file only says how many weights there are: each counts as 4 bytes.
         count = int(parameters.get(_WEIGHTS.get(kind, -1), "0"))
         if count <= 0:
             return []
@@ -104,7 +103,7 @@ class _Reader:
 def _input_shape(parameters: _Parameters) -> Shape | None:
     """Return the shape of an input: [channels, height, width], or fewer sizes if the file lacks the first ones.
 
-    Parameters 2, 1 and 0 are these sizes. Return None if the file has none of them.
+    Return None if the file has none of the sizes, which are the parameters 2, 1 and 0.
     """
     sizes = [int(parameters.get(key, "0")) for key in (2, 1, 0)]
     given = [size or None for size in sizes]
@@ -116,8 +115,7 @@ def _input_shape(parameters: _Parameters) -> Shape | None:
 def _shape(kind: str, parameters: _Parameters, inputs: Sequence[Shape | None]) -> Shape | None:
     """Return the shape of a layer's outputs, or None if it is unknown.
 
-    `kind` is the layer's type, such as `Convolution`. `parameters` are its parameters by number. `inputs` are the
-    shapes of its inputs.
+    `kind` is the layer's type, such as `Convolution`, and `parameters` are the layer's parameters by number.
     """
     first = inputs[0] if inputs else None
     if kind in _SAME:
@@ -127,10 +125,9 @@ def _shape(kind: str, parameters: _Parameters, inputs: Sequence[Shape | None]) -
 
 
 def _convolved(parameters: _Parameters, shape: Shape) -> Shape | None:
-    """Return the shape after a convolution, or None if the input does not have three dimensions.
+    """Return the shape after a convolution, or None if the input's `shape` does not have three dimensions.
 
-    `parameters` are the layer's parameters by number: 0 output channels, 1 and 11 kernel, 2 and 12 dilation, 3 and 13
-    stride. `shape` is the input's shape.
+    `parameters` by number: 0 output channels, 1 and 11 kernel, 2 and 12 dilation, 3 and 13 stride.
     """
     if len(shape) != 3:
         return None
@@ -140,10 +137,9 @@ def _convolved(parameters: _Parameters, shape: Shape) -> Shape | None:
 
 
 def _pooled(parameters: _Parameters, shape: Shape) -> Shape | None:
-    """Return the shape after a pool, or None if the input does not have three dimensions.
+    """Return the shape after a pool, or None if the input's `shape` does not have three dimensions.
 
-    `parameters` are the layer's parameters by number: 1 and 11 kernel, 2 and 12 stride, 4 global pool, 5 rounding mode
-    (0 rounds up). `shape` is the input's shape.
+    `parameters` by number: 1 and 11 kernel, 2 and 12 stride, 4 global pool, 5 rounding mode (0 rounds up).
     """
     if len(shape) != 3:
         return None
@@ -166,9 +162,8 @@ def _windows(
 ) -> Shape:
     """Return (height, width) of the output of a convolution or pool.
 
-    `parameters` are the layer's parameters by number, and `shape` is the input's shape. `dilation`, `stride` and `pads`
-    (left, top, right, bottom) are keys in `parameters`, not values. `rounds_up` says whether an incomplete last step of
-    the window counts.
+    `dilation`, `stride` and `pads` (left, top, right, bottom) are keys in the layer's `parameters`, not values.
+    `rounds_up` says whether an incomplete last step of the window counts. `shape` is the input's shape.
     """
 
     def number(key: int | None, default: int) -> int:

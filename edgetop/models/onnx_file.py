@@ -31,15 +31,12 @@ class Function:
 
     @property
     def prefix(self) -> str:
-        """The text with which ONNX Runtime begins the names of the function's nodes, such as `_inlfunc_MyNorm`.
-
-        From the second call on, the runtime appends the number of the call to it.
-        """
+        """The text with which ONNX Runtime begins the names of the function's nodes, such as `_inlfunc_MyNorm`."""
         return f"_inlfunc_{self.name}"
 
 
 class Drafts:
-    """The tensors of one graph while it is read, by name. A tensor may be used before it is defined."""
+    """The tensors of one graph by name, while the graph is read. A tensor may be used before it is defined."""
 
     def __init__(self) -> None:
         self.places: dict[str, int] = {}
@@ -57,7 +54,7 @@ class Drafts:
         return place
 
     def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
-        """Set the dtype and shape of the tensor `name`, and return its index. A constant tensor stays as it is."""
+        """Return the index of the tensor `name`, with its dtype and shape set. A constant tensor stays as it is."""
         place = self.place(name)
         if not self.tensors[place].is_constant:
             self.tensors[place] = Tensor(name, dtype, shape)
@@ -74,14 +71,13 @@ class Drafts:
 class Call:
     """One call of a function that the model defines.
 
-    It maps the names of the function's tensors to tensors of the graph that contains the call.
+    It maps the names of the function's tensors to tensors of the graph.
     """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
         """Map the tensors of `function` to tensors of `graph`, for the call `operator`.
 
-        `number` is the number of earlier calls of the same function. It is part of the names of the new tensors, so
-        that each call has different names.
+        `number` is the number of earlier calls of the same function, which makes the names of new tensors distinct.
         """
         self.graph = graph
         self.function = function
@@ -169,12 +165,12 @@ class _ModelReader:
         )
 
     def _counted(self, value: wire.Value, _: Budget) -> memoryview:
-        """Return the bytes of a node, and count the node. Raises MalformedError if there are too many."""
+        """Return the bytes of a node, and count the node. Raises MalformedError if there are too many nodes."""
         self._count_operators(1)
         return wire.message(value)
 
     def _graph(self, data: memoryview, around: Scopes = ()) -> Graph:
-        """Read a graph from its bytes. `around` are the graphs that contain it, the outermost first."""
+        """Return the graph in `data`. `around` are the graphs that contain this graph, the outermost first."""
         self._enter()
         drafts = Drafts()
         lists: dict[int, wire.Reader] = {1: self._counted, 5: values.read_tensor, 15: values.read_sparse}
@@ -193,12 +189,11 @@ class _ModelReader:
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
     ) -> dict[int, int]:
-        """Return the tensors that a graph reads but a surrounding graph defines.
+        """Return the tensors that a graph reads and a surrounding graph defines: from an index in this graph to the
+        index in the graph directly around it.
 
-        The result maps each tensor's index in this graph to its index in the graph directly around it. The tensor's
-        dtype and shape are copied from the definition. `drafts` has this graph's tensors, and `operators` are its
-        operators. `outputs` are the indices of its outputs. `given` are the indices of its tensors that exist before an
-        operator runs, such as inputs. `around` are the surrounding graphs, the outermost first.
+        `drafts`, `operators` and `outputs` are those of this graph. `given` are its tensors that exist before an
+        operator runs. `around` are the surrounding graphs, the outermost first.
         """
         if not around:
             return {}
@@ -210,6 +205,7 @@ class _ModelReader:
             name = drafts.tensors[place].name
             holder = next((outer for outer in reversed(around) if outer.places.get(name, OMITTED) != OMITTED), None)
             if holder is not None and not drafts.tensors[place].is_constant:
+                # The dtype and shape of the definition.
                 drafts.define(place, holder.graph.tensors[holder.place(name)])
                 captured[place] = around[-1].place(name)
         return captured
@@ -232,11 +228,10 @@ class _ModelReader:
             self._external[constant.external_file] = External(before.tensors + 1, needed)
 
     def _nodes(self, nodes: Sequence[memoryview], scopes: Scopes, first: int = 0) -> tuple[Operator, ...]:
-        """Read operators from the bytes of their nodes.
+        """Return the operators in `nodes`, with positions from `first` on.
 
-        `nodes` are the encoded operators. The first operator gets the position `first`, and each further operator the
-        next position. `scopes` find tensors by name: the last scope is the graph (or call of a function) that has the
-        nodes, and the scopes before are the graphs around it, the outermost first.
+        The last of `scopes` is the graph (or call of a function) with the nodes. The others are the graphs around it,
+        the outermost first.
         """
         operators: list[Operator] = []
         for data in nodes:
@@ -265,10 +260,10 @@ class _ModelReader:
         return True
 
     def _node(self, data: memoryview, position: int, scopes: Scopes) -> tuple[Operator, Function | None]:
-        """Return `(operator, function of the model that the operator calls)`. The function is None if it calls none.
+        """Return an operator, and the function of the model that the operator calls, or None if it calls no function.
 
-        `data` are the node's bytes, and `position` becomes the operator's position. `scopes` find tensors by name: the
-        last scope is the graph (or call of a function) that has the node. The scopes before are the graphs around it.
+        The last of `scopes` is the graph (or call of a function) with the node. The others are the graphs around it,
+        the outermost first.
         """
         texts = {3: "", 4: "", 7: "", 8: ""}
         sides: dict[int, list[int]] = {1: [], 2: []}
@@ -304,8 +299,7 @@ class _ModelReader:
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
     """Return the names of a node's outputs if their values are the same in every call of its function, else [].
 
-    They are the same if the node is a `Constant` that contains its value. They may differ if it is a `Constant` that
-    takes its value from an attribute of the call. `node` are the node's bytes, and `budget` limits the work of reading.
+    They are the same only for a `Constant` whose value is no attribute of the call.
     """
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])

@@ -48,7 +48,7 @@ class Attribute:
 
 
 def pair(value: wire.Value, budget: Budget) -> tuple[str, str]:
-    """Return `(key, value)` of the StringStringEntryProto whose bytes are in `value`. `budget` limits the work."""
+    """Return the key and the value of a StringStringEntryProto. `budget` limits the work."""
     texts = wire.read(value, budget, {1: wire.text, 2: wire.text})
     return texts.get(1, ""), texts.get(2, "")
 
@@ -78,8 +78,7 @@ def read_tensor(value: wire.Value, budget: Budget) -> Constant:
 def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
     """Return the position in bytes at which a tensor ends in its external file, or None if it is unknown.
 
-    `beside` has the keys `offset` and `length`, which say where the tensor is (onnx/docs/ExternalData.md).
-    `stored_bytes` is the tensor's size. It is used if there is no length.
+    `beside` has the keys `offset` and `length` (onnx/docs/ExternalData.md). Without a length, `stored_bytes` is used.
     """
     offset, length = beside.get("offset", "0"), beside.get("length", str(stored_bytes))
     if not (offset.isdecimal() and length.isdecimal() and max(len(offset), len(length)) < MAX_DIGITS):
@@ -88,10 +87,10 @@ def _end(beside: Mapping[str, str], stored_bytes: int | None) -> int | None:
 
 
 def read_sparse(value: wire.Value, budget: Budget) -> Constant:
-    """Return the constant in a SparseTensorProto. Its name is the name of the tensor with its values.
+    """Return the constant in a SparseTensorProto, named as the tensor with its values.
 
-    `value` is a view of the message's bytes, and `budget` limits the work. The constant's stored size is the size of
-    values and indices together.
+    `value` is a view of the message's bytes, and `budget` limits the work. The constant's stored size includes the
+    indices.
     """
     known = wire.read(value, budget, {1: read_tensor, 2: read_tensor}, {3: wire.numbers})
     values: Constant | None = known.get(1)
@@ -119,7 +118,7 @@ def checked_shape(dims: Sequence[int]) -> tuple[int, ...]:
 
 
 def read_info(value: wire.Value, budget: Budget) -> tuple[str, str | None, Shape | None]:
-    """Return `(name, dtype, shape)` of a ValueInfoProto. Dtype and shape are None for sequences, maps and optionals.
+    """Return the name, dtype and shape of a ValueInfoProto. Dtype and shape are None for sequences, maps and optionals.
 
     `value` is a view of the message's bytes, and `budget` limits the work.
     """
@@ -152,10 +151,7 @@ def _dim(value: wire.Value, budget: Budget) -> Dim:
 
 
 def _listed(read: Callable[[wire.Value, Budget], Sequence[Any]]) -> wire.Reader:
-    """Return a function that reads a list as `read` does, but gives () if the list is longer than a limit.
-
-    `read` reads a list of any length. Long lists are, for example, weights in attributes of old models.
-    """
+    """Return a function that reads a list as `read` does, but gives () for a long list, such as weights."""
 
     def reader(value: wire.Value, budget: Budget) -> Sequence[Any]:
         return () if not isinstance(value, int) and len(value) > _MAX_ATTRIBUTE_BYTES else read(value, budget)

@@ -1,6 +1,6 @@
 """Read OpenVINO's intermediate representation (IR): an XML file that describes layers, beside a .bin file of weights.
 
-Every output port of a layer has its precision and its sizes. A size of -1 is left open by the model. Format:
+Every output port of a layer has its precision and its sizes, with -1 for a size that the model leaves open. Format:
 openvino/docs/articles_en/documentation/openvino-ir-format/intermediate-representation-int8-inference.rst and
 src/core/xml_util/src/xml_deserialize_util.cpp.
 """
@@ -28,7 +28,7 @@ _Port = tuple[str, str]  # ids of a layer and of one of its output ports
 
 
 def read_openvino(data: memoryview) -> Model:
-    """Return the model in `data`, the bytes of the .xml file of OpenVINO's IR. Raises MalformedError."""
+    """Return the model in the bytes of the .xml file of OpenVINO's IR. Raises MalformedError if the file is invalid."""
     if len(data) > MAX_BYTES:
         raise MalformedError(f"more than {MAX_BYTES // 2**20} MiB of XML")
     from xml.etree import ElementTree as ET  # noqa: PLC0415  takes 2 MiB, also if no such model is read
@@ -90,7 +90,7 @@ class _Reader:
         )
 
     def _is_decompression(self, layer: Element) -> bool:
-        """Whether a layer only converts stored weights. OpenVINO does that once, when it loads the model."""
+        """Whether a layer only converts stored weights, which OpenVINO does once, when it loads the model."""
         places = self._read_by(layer)
         return bool(places) and self._tensors[places[0]].is_constant
 
@@ -132,10 +132,10 @@ def _ports(layer: Element, side: str) -> list[Element]:
 
 
 def _in_order(layers: list[Element], sources: dict[_Port, _Port]) -> Iterator[Element]:
-    """Yield the layers in an order in which each comes after the layers whose outputs it reads.
+    """Yield the layers so that each comes after the layers whose outputs it reads.
 
-    `sources` has, for each input port, the output port that feeds it. A port is `(id of the layer, id of the port)`.
-    Raises MalformedError if layers wait for each other.
+    `sources` has the output port that feeds each input port, both as `(id of the layer, id of the port)`. Raises
+    MalformedError if layers wait for each other.
     """
     by_id = {layer.attrib["id"]: layer for layer in layers}
     needs: dict[str, set[str]] = {number: set() for number in by_id}

@@ -43,7 +43,7 @@ class OperatorCost:
 
     @property
     def bytes(self) -> int | None:
-        """Bytes that are read from and written to memory if each tensor is moved once, or None if unknown."""
+        """Bytes read from and written to memory if each tensor is moved once, or None if unknown."""
         return None if self.read_bytes is None or self.written_bytes is None else self.read_bytes + self.written_bytes
 
     @property
@@ -55,17 +55,17 @@ class OperatorCost:
 def costs(model: Model) -> tuple[OperatorCost, ...]:
     """Return the cost of each operator of the main graph, in order.
 
-    `with_shapes` must have filled in the model's shapes.
+    The model must have its shapes, from `with_shapes`.
     """
     stored = StoredForms(model.graph)
     return tuple(_cost(model.graph, operator, stored) for operator in model.graph.operators)
 
 
 class StoredForms:
-    """Finds, for a constant of a graph, the constant in the file from which operators make it at load.
+    """Finds, for a constant of a graph, the constant in the file from which operators make it when the model is loaded.
 
-    These operators only change its type or layout. For example, TFLite stores float16 weights and converts them with
-    DEQUANTIZE. The precision of a model is the dtype of the stored constants.
+    For example, TFLite stores float16 weights and converts them with DEQUANTIZE. The precision of a model is the dtype
+    of the stored constants.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -112,20 +112,16 @@ def _cost(graph: Graph, operator: Operator, stored: StoredForms) -> OperatorCost
 
 
 def is_weight(tensor: Tensor, operator: Operator) -> bool:
-    """Whether a tensor holds parameters of the operator: its weights or biases.
+    """Whether a tensor holds weights or biases of the operator.
 
-    The tensor must be a constant of a floating-point or narrow integer dtype. An int32 constant counts if the operator
-    is a product, because such a constant holds biases.
+    Such a tensor is a constant of a floating-point or narrow integer dtype, or of int32 if the operator is a product.
     """
     is_parameter = tensor.dtype in PARAMETERS or (tensor.dtype == "int32" and has_products(operator))
     return tensor.is_constant and is_parameter
 
 
 def _parameters(tensor: Tensor, operator: Operator) -> int | None:
-    """Return the number of parameters in a tensor, or None if unknown. Usually it is the number of elements.
-
-    The operator MatMulNBits packs several parameters into a byte (ContribOperators.md).
-    """
+    """Return the number of parameters in a tensor, or None if unknown."""
     if operator.op_type != "MatMulNBits" or tensor.dtype != "uint8" or tensor.elements is None:
         return tensor.elements
     bits = operator.attributes.get("bits", 4)
@@ -143,7 +139,7 @@ def _counted(rule: Rule | None, node: Node) -> int | None:
 
 @frozen
 class Totals:
-    """Sums of the costs of several operators. An unknown cost is left out of the sum.
+    """Sums of the costs of several operators, without unknown costs.
 
     A field `..._unknown` is the number of operators whose cost of that kind is unknown.
     """
@@ -165,7 +161,7 @@ class Totals:
 
 @frozen
 class Weights:
-    """Number and size of one model's weights, the constants that are parameters of operators. Each counts once."""
+    """Number and size of one model's weights, which are the constants that hold parameters of operators."""
 
     parameters: int
     bytes: int  # as operators read them: TFLite's float16 weights after DEQUANTIZE, at twice the stored size
@@ -185,10 +181,9 @@ def totals(operators: Sequence[OperatorCost]) -> Totals:
 
 
 def by_type(operators: Sequence[OperatorCost]) -> dict[str, Totals]:
-    """Return the sums of the costs by type of operator, such as `Conv`.
+    """Return the sums of the costs by type of operator, such as `Conv`, sorted by FLOPs and then bytes, the most first.
 
-    The types are sorted by FLOPs, the most first. Types with equal FLOPs are sorted by bytes. Operators that are
-    computed once, when the model is loaded, do not count.
+    Operators that are computed once, when the model is loaded, do not count.
     """
     groups: dict[str, list[OperatorCost]] = {}
     for cost in operators:
@@ -205,9 +200,10 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Return the number and size of the weights in all graphs of the model.
+    """Return the number and size of the weights in all graphs of the model, which must have
+    its shapes, from `with_shapes`.
 
-    `with_shapes` must have filled in the model's shapes. `operators` are the costs of the main graph's operators.
+    `operators` are the costs of the main graph's operators.
     """
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()
@@ -237,10 +233,9 @@ def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
 
 
 def _start_states(graphs: Sequence[Graph]) -> set[Place]:
-    """Return `(number of the graph, position)` of each operator that sets a variable to its first value.
+    """Return `(number of the graph, position)` of each operator that sets a variable before the first inference.
 
-    Such an operator is in a graph that the operator CALL_ONCE runs before the first inference. If variables are set
-    nowhere else, the result is empty: they never change then, and count as weights.
+    The result is empty if no variable is set later, as variables that never change count as weights.
     """
     once = {
         1 + inner for graph in graphs for op in graph.operators if op.op_type == "CALL_ONCE" for inner in op.subgraphs
@@ -258,8 +253,7 @@ def _start_states(graphs: Sequence[Graph]) -> set[Place]:
 def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
     """Return, for each tensor that an inner graph reads from a surrounding graph, where that tensor is defined.
 
-    Keys and values are `(number of the graph, index of the tensor)`: the key in the inner graph, the value in the graph
-    that defines the tensor.
+    Keys and values are `(number of the graph, index of the tensor)`.
     """
     homes: dict[Place, Place] = {}
     within = {1 + inner for graph in graphs for operator in graph.operators for inner in operator.subgraphs}
@@ -278,11 +272,7 @@ def _captured(graphs: Sequence[Graph]) -> dict[Place, Place]:
 
 
 def _unread(graphs: Sequence[Graph], captured: Mapping[Place, Place]) -> int:
-    """Return the number of elements in constants that no operator reads.
-
-    Some exporters leave such constants in the file. `captured` is the result of `_captured`: where tensors of inner
-    graphs are defined.
-    """
+    """Return the number of elements in constants that no operator reads. `captured` is the result of `_captured`."""
     read = {*captured, *captured.values()}
     for number, graph in enumerate(graphs):
         read.update((number, place) for operator in graph.operators for place in (*operator.inputs, *operator.outputs))

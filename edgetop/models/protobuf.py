@@ -1,8 +1,7 @@
 """Read the wire format of protocol buffers in place, field by field, without copying contents.
 
 Source: https://protobuf.dev/programming-guides/encoding/. A file may be cut short, hostile or larger than memory. So
-every length is checked against the end of the file. Contents of fields are views of the mapped file. A budget limits
-the number of fields.
+every length is checked against the end of the file, and a budget limits the number of fields.
 """
 
 import struct
@@ -20,10 +19,10 @@ _NONE: Mapping[int, Reader] = {}
 
 
 def fields(value: Value, budget: Budget, steps: int = 1) -> Iterator[tuple[int, Value]]:
-    """Yield `(number, content)` of each field of a message. The content is an int or a view of bytes.
+    """Yield the number and the content of each field of a message. The content is an int or a view of bytes.
 
-    `value` is a view of the message's bytes. `budget` limits the work: each field takes `steps` from it. Raises
-    MalformedError if the message is invalid.
+    `value` is a view of the message's bytes. Each field takes `steps` from `budget`. Raises MalformedError if the
+    message is invalid.
     """
     data = message(value)
     position, end = 0, len(data)
@@ -55,12 +54,11 @@ def read(
     each: int = 0,
     most: int = 2**62,
 ) -> defaultdict[int, Any]:
-    """Return the values of a message's fields, by field number. Only fields that have a reader are read.
+    """Return the values of those fields of a message that have a reader, by field number.
 
-    `value` is a view of the message's bytes. A reader is a function that takes a field's content and `budget`, and
-    returns the field's value. `single` has a reader for each field that occurs once. If such a field is repeated, its
-    last value counts. `repeated` has a reader for each field whose values are returned as a list. Such a list has at
-    most `most` items; further ones are not read. Every field takes 1 + `each` steps from the budget.
+    A reader takes a field's content and `budget`, and returns the field's value. The last value counts for a field in
+    `single`. A field in `repeated` gives a list of at most `most` values. `value` is a view of the message's bytes.
+    Every field takes 1 + `each` steps from the budget.
     """
     known: defaultdict[int, Any] = defaultdict(list)
     for number, part in fields(value, budget, 1 + each):
@@ -74,7 +72,7 @@ def read(
 
 
 def varint(data: memoryview, position: int) -> tuple[int, int]:
-    """Read the varint at `position`. Return `(number, position after it)`, where the number is unsigned and of 64 bits.
+    """Return the varint at `position` as an unsigned number of 64 bits, and the position after it.
 
     Positions are in bytes from the beginning of `data`. Raises MalformedError if the varint has no end.
     """
@@ -137,7 +135,7 @@ def real(value: Value, _: Budget | None = None) -> float:
 
 
 def reals(value: Value, budget: Budget) -> list[float]:
-    """Return the numbers in one occurrence of a repeated float field, from its bytes: one float or a packed list."""
+    """Return the numbers in one occurrence of a repeated float field, which are one float or a packed list."""
     data = message(value)
     if len(data) % 4:
         raise MalformedError("floats of another size")

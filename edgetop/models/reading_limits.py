@@ -21,7 +21,7 @@ class MalformedError(Exception):
 class Budget:
     """Limits the work of reading one file, counted in steps. A step is a field, an element or an offset that is read.
 
-    When all steps are spent, `spend` raises MalformedError.
+    Raises MalformedError when all steps are spent.
     """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:

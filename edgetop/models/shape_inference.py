@@ -26,7 +26,7 @@ _CACHED_BY_TFLITE = {"DEQUANTIZE", "DENSIFY"}
 
 
 class Result(NamedTuple):
-    """What rules determined for one output of an operator: sizes, dtype and value. None means unknown."""
+    """What rules determined for an output of an operator: sizes, dtype and value. None means unknown."""
 
     sizes: Sizes | None = None
     dtype: str | None = None
@@ -38,9 +38,8 @@ def with_shapes(
 ) -> Model:
     """Return the model with all shapes filled in that follow from the shapes of its inputs.
 
-    `inputs` has the shape of each input by name. `measured` has shapes that a runtime gave, by the tensor's index; it
-    is only used for TFLite. Unknown sizes are None. If all inputs of an operator are constant, its outputs are marked
-    as constant, because runtimes compute them once, at load.
+    `inputs` has the shape of each input by name. `measured` has shapes that a runtime gave, by the tensor's index; only
+    for TFLite. Unknown sizes are None. Tensors that runtimes compute once, at load, are marked as constant.
     """
     if model.format == "openvino":
         from edgetop.models.ir_shapes import with_ir_shapes  # noqa: PLC0415  few models are of this format
@@ -77,7 +76,7 @@ def _overruled(graph: Graph) -> set[int]:
     """Return the indices of model outputs whose sizes in the file are not trusted.
 
     If a model leaves sizes of its inputs open, exporters often declare output sizes that are only true for certain
-    input sizes. These output sizes are ignored if the output's operator has a rule for sizes, and used otherwise.
+    input sizes.
     """
     if all(isinstance(dim, int) for place in graph.inputs for dim in graph.tensors[place].shape or ()):
         return set()
@@ -106,10 +105,7 @@ def _outputs(node: Node) -> list[Result]:
 
 
 def _possible(sizes: Sizes | None) -> Sizes | None:
-    """Return `sizes` if a tensor can have them, else None.
-
-    A broken file may give negative sizes or too many dimensions.
-    """
+    """Return `sizes` if a tensor can have them, and None if not, as in a broken file."""
     if sizes is None or len(sizes) > MAX_RANK:
         return None
     is_possible = all(size is None or (isinstance(size, int) and size >= 0) for size in sizes)
@@ -117,9 +113,8 @@ def _possible(sizes: Sizes | None) -> Sizes | None:
 
 
 def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) -> list[T | None]:
-    """Return what `rule` gives for each of the first `number` outputs of the operator `node`.
-
-    An output is None if the rule fails or gives nothing for it.
+    """Return the result of `rule` for each of the first `number` outputs of `node`; None
+    for an output without a result.
     """
     results: list[T | None] = []
     with contextlib.suppress(*BROKEN_NODE):
@@ -130,7 +125,7 @@ def _attempt(rule: Callable[[Node], list[T | None]], node: Node, number: int) ->
 def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Return the size of each named dimension, such as `batch`, from the shapes of the inputs.
 
-    A name that has different sizes in different inputs is left out.
+    A name with different sizes in different inputs is left out.
     """
     by_name: dict[str, set[int]] = {}
     for place in graph.inputs:
@@ -142,7 +137,7 @@ def _named_sizes(graph: Graph, inputs: Mapping[str, Sequence[int]]) -> dict[str,
 
 
 def _merged(result: Result, declared: Tensor) -> Tensor:
-    """Return `declared`, a tensor as the file declares it, with the sizes, dtype and value that a rule determined.
+    """Return the tensor `declared` with the sizes, dtype and value that a rule determined.
 
     Sizes and dtype that the rule leaves open stay as declared.
     """
@@ -154,10 +149,9 @@ def _merged(result: Result, declared: Tensor) -> Tensor:
 
 
 def _is_constant(node: Node) -> bool:
-    """Whether ONNX Runtime computes an operator once, when it loads the model.
+    """Whether ONNX Runtime computes an operator once, when it loads the model, because all inputs are constant.
 
-    ONNX Runtime does so if all inputs are constant. DequantizeLinear is an exception, because the runtime fuses it
-    later (core/optimizer/constant_folding.cc).
+    DequantizeLinear is an exception: the runtime fuses it later (core/optimizer/constant_folding.cc).
     """
     operator = node.operator
     if operator.domain not in DOMAINS or operator.subgraphs or operator.op_type in _RANDOM:
@@ -167,10 +161,10 @@ def _is_constant(node: Node) -> bool:
 
 
 def _tflite(model: Model, inputs: Mapping[str, Sequence[int]], measured: Mapping[int, tuple[int, ...]]) -> list[Tensor]:
-    """Return the tensors of a TFLite model with the shapes in the file, or measured ones.
+    """Return the tensors of a TFLite model with the shapes in the file, or with measured ones.
 
-    `inputs` has the new shape of each input by name. `measured` has the shapes in a runtime, by tensor index. A shape
-    that changes with a resized input is None unless it was measured.
+    `inputs` has the new shape of each input by name, and `measured` a runtime's shapes by tensor index. A shape that
+    may change with a resized input is None unless it was measured.
     """
     graph, tensors = model.graph, list(model.graph.tensors)
     changed: set[int] = set()

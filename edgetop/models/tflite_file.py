@@ -1,6 +1,6 @@
 """Read a TFLite file: the tables of tensorflow/lite/schema/schema.fbs that say which operators run on which tensors.
 
-Weights are skipped. Of constants, only small ones are read, because shapes may be computed from them.
+Weights are skipped. Small constants are read, because shapes may be computed from them.
 """
 
 import struct
@@ -35,7 +35,7 @@ def _read(kind: struct.Struct, data: memoryview, position: int) -> Any:
 
 
 class Table:
-    """One table of a FlatBuffers file. `field` in its methods is the number of a field in the schema."""
+    """One table of a FlatBuffers file. In the methods, `field` is the number of a field in the schema."""
 
     __slots__ = ("_budget", "_data", "_position", "_vtable", "_vtable_size")
 
@@ -68,7 +68,7 @@ class Table:
         return tuple(self._elements(field, scalar.size, lambda at: _read(scalar, self._data, at)))
 
     def bytes_of(self, field: int) -> memoryview:
-        """Return a view of the bytes of a field that is a vector of bytes. It is empty if the field is missing."""
+        """Return a view of a field that is a vector of bytes. The view is empty if the field is missing."""
         start, length = self._vector(field, 1)
         return self._data[start : start + length]
 
@@ -165,7 +165,7 @@ SUBGRAPHS = {"IF": (0, 1), "WHILE": (0, 1), "CALL_ONCE": (0,), "CALL": (0,)}
 
 
 def read_tflite(data: memoryview) -> Model:
-    """Read the model in the bytes of a .tflite file. Raises MalformedError."""
+    """Return the model in the bytes of a .tflite file. Raises MalformedError if the file is invalid."""
     if bytes(data[4:8]) != b"TFL3":
         raise MalformedError("no TFLite model")
     model = root(data, Budget())
@@ -191,11 +191,8 @@ def read_tflite(data: memoryview) -> Model:
 
 
 def _operator_code(table: Table) -> tuple[str, str]:
-    """Return `(name, domain)` of an operator type, such as `("CONV_2D", "tflite")`.
-
-    The number of the type is the larger one of two fields: the older field only has room for 7 bits (schema.fbs,
-    OperatorCode).
-    """
+    """Return the name and domain of an operator type, such as `("CONV_2D", "tflite")`."""
+    # The larger of two fields, because the older field only has room for 7 bits (schema.fbs, OperatorCode).
     code = max(table.scalar(0, "i8"), table.scalar(3, "i32"))
     if code == CUSTOM:
         return table.text(1), "custom"
@@ -203,7 +200,7 @@ def _operator_code(table: Table) -> tuple[str, str]:
 
 
 def _metadata(model: Table, buffers: list[Table]) -> dict[str, str]:
-    """Return the metadata as texts, by name. For an entry that is not a short text, the text is its size in bytes."""
+    """Return the metadata as texts, by name. An entry that is no short text is given by its size in bytes."""
     metadata = {}
     for entry in model.tables(6):
         number = entry.scalar(1, "u32")
@@ -286,8 +283,8 @@ def _places(table: Table, field: int, tensors: tuple[Tensor, ...]) -> tuple[int,
 def _shape(table: Table) -> Shape | None:
     """Return the shape of a tensor, with None for sizes that the model leaves open.
 
-    Raises MalformedError if there are too many dimensions. An empty shape is a scalar or unknown; the file does not say
-    which (schema.fbs, Tensor, has_rank).
+    Raises MalformedError if there are too many dimensions. The file does not say whether an empty shape is a scalar or
+    unknown (schema.fbs, Tensor, has_rank).
     """
     stored, signature = table.numbers(0), table.numbers(7)
     if len(stored) > MAX_RANK:

@@ -12,8 +12,8 @@ from edgetop.models.shapes.node import Node
 class MemoryPlan:
     """The memory that one model's activations need with an ideal allocator, which leaves no gaps.
 
-    Real allocators need as much or more. Inputs and outputs of the model count. Weights do not. Tensors of unknown size
-    are left out, so the figures are lower bounds if `unknown` is above 0.
+    Inputs and outputs of the model are included; weights are not. The figures are lower bounds if `unknown`, the number
+    of tensors of unknown size, is above 0.
     """
 
     peak_bytes: int
@@ -24,9 +24,9 @@ class MemoryPlan:
 
 
 def plan(graph: Graph) -> MemoryPlan:
-    """Return how much memory the graph's activations need, if each tensor is freed after its last use.
+    """Return the memory that the graph's activations need if each tensor is freed after its last use.
 
-    `with_shapes` must have filled in the shapes of the graph's tensors.
+    The graph's tensors must have their shapes, from `with_shapes`.
     """
     buffers = _buffers(graph)
     sizes = {root: graph.tensors[root].size_bytes for root in set(buffers)}
@@ -48,7 +48,7 @@ def plan(graph: Graph) -> MemoryPlan:
 def _buffers(graph: Graph) -> list[int]:
     """Return, for each tensor of the graph, the index of the tensor that owns its memory.
 
-    A tensor owns its memory, unless it is in the memory of another tensor: the output of `Reshape` is in its input's.
+    Usually this is the tensor itself; the output of `Reshape` lies in the memory of its input.
     """
     buffers = list(range(len(graph.tensors)))
     for operator in graph.operators:
@@ -60,11 +60,9 @@ def _buffers(graph: Graph) -> list[int]:
 
 
 def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return, for each buffer, the numbers `(first, last)` of the first and the last operator that need it.
+    """Return, for each buffer, the numbers `(first, last)` of the operators between which it is needed.
 
-    A buffer is the memory that a tensor owns, and the dict has it by the index of that tensor. `buffers` has this index
-    for each tensor. A tensor that is neither an input nor made by an operator is a state. A state is kept until the
-    last operator has run.
+    Keys are indices of tensors that own memory. `buffers` is the result of `_buffers`.
     """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
@@ -72,6 +70,8 @@ def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
         for place in (*operator.inputs, *operator.captures):
             if place != OMITTED and not graph.tensors[buffers[place]].is_constant:
                 first, _ = spans.get(buffers[place], (0, end))
+                # A tensor that is neither an input nor made by an operator is a state, kept until the last operator has
+                # run.
                 is_state = buffers[place] not in spans
                 spans[buffers[place]] = (first, end if is_state else number)
         for place in operator.outputs:
@@ -110,9 +110,9 @@ _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 
 
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
-    """Return the sum of the tensors' sizes in bytes, or None if one size is unknown.
+    """Return the sum of the tensors' sizes in bytes, or None if a size is unknown.
 
-    An omitted optional tensor is given as None. It counts 0.
+    None stands for an omitted input of size 0.
     """
     total = 0
     for tensor in tensors:

@@ -26,7 +26,7 @@ Rule = Callable[[Node], int]
 def convolution(node: Node) -> int:
     """Return the number of multiply-accumulates of a convolution.
 
-    The shape of its weights is [outputs, inputs / groups, kernel...] in ONNX and [outputs, kernel..., inputs / groups]
+    The shape of the weights is [outputs, inputs / groups, kernel...] in ONNX and [outputs, kernel..., inputs / groups]
     in TFLite.
     """
     return node.out * math.prod(node.full_sizes(WEIGHTS.get(node.operator.op_type, 1))[1:])
@@ -35,10 +35,10 @@ def convolution(node: Node) -> int:
 def einsum(node: Node) -> int:
     """Return the number of multiply-accumulates of Einsum: the product of the sizes of all labels.
 
-    Raises UnknownError if there are not exactly two operands. With three, the number would depend on the order of
-    the products.
+    Raises UnknownError unless there are exactly two operands.
     """
     inputs, _, sizes = einsum_labels(node)
+    # With three operands, the number would depend on the order of the products.
     if len(inputs) != 2:
         raise UnknownError
     return math.prod(sizes.values())
@@ -58,10 +58,10 @@ def attention(node: Node) -> int:
 
 
 def multi_head(node: Node) -> int:
-    """Return the multiply-accumulates of multi-head attention: scores and weighted values.
+    """Return the multiply-accumulates of multi-head attention: scores and weighted values, without the projections.
 
-    The projections are separate operators and do not count here. Raises UnknownError if the operator also reads cached
-    keys and values of earlier tokens, or if keys or values do not have three dimensions.
+    Raises UnknownError if the operator also reads cached keys and values of earlier tokens, or if keys or values do not
+    have three dimensions.
     """
     if any(node.has(place) for place in (6, 7)) and node.operator.op_type == "MultiHeadAttention":
         raise UnknownError
@@ -81,8 +81,7 @@ def onnx_attention(node: Node) -> int:
 def tflite_recurrent(node: Node) -> int:
     """Return the number of multiply-accumulates of a recurrent layer of TFLite.
 
-    Each weight counts once for every step of every sequence: weights for the input, the state and the output's
-    projection.
+    Each weight is used once for every step of every sequence.
     """
     last = 2 if node.operator.op_type == "UNIDIRECTIONAL_SEQUENCE_RNN" else 8
     weights = sum(node.elements(place) for place in range(1, last + 1) if node.has(place))
@@ -116,14 +115,14 @@ def openvino_matmul(node: Node) -> int:
 
 
 def ncnn_convolution(node: Node) -> int:
-    """Return the number of multiply-accumulates of an ncnn convolution: each weight counts once per output position."""
+    """Return the number of multiply-accumulates of an ncnn convolution: one for each weight and output position."""
     return math.prod(node.out_sizes()[1:]) * node.elements(len(node.inputs) - 1)
 
 
 def recurrent_macs(node: Node) -> int:
     """Return the number of multiply-accumulates of a recurrent layer of ONNX.
 
-    Each weight counts once for every step of every sequence: weights for the input (W) and for the state (R).
+    Each weight for the input (W) and for the state (R) is used once for every step of every sequence.
     """
     return math.prod(node.full_sizes(0)[:2]) * (node.elements(1) + node.elements(2))
 
@@ -143,7 +142,7 @@ def none(_: Node) -> int:
 def of_many(node: Node) -> int:
     """Return the number of operations of an operator that combines several tensors, such as Sum or Max.
 
-    Each output element takes one operation fewer than there are inputs, but at least one.
+    Each output element takes one operation for each input after the first, and at least one.
     """
     return max(len(node.inputs) - 1, 1) * node.out
 
@@ -153,19 +152,16 @@ def reduction(node: Node) -> int:
 
 
 def bias(place: int) -> Rule:
-    """Return a rule that counts the operations of a bias and of an activation that is fused into the operator.
+    """Return a rule that gives the number of operations of a bias and of an activation fused into the operator.
 
-    Each of the two counts one operation per output element. The bias only counts if the operator has an input number
-    `place`, counted from 0.
+    Each takes one operation per output element. The bias is the input at index `place`, and may be omitted.
     """
     return lambda node: (node.out if node.has(place) else 0) + activation(node)
 
 
 def activation(node: Node) -> int:
-    """Return the number of operations of a fused activation: one per output element, or 0 without one.
-
-    The attribute `activation` is a name in operators of com.microsoft, and a number in TFLite, where 0 means none.
-    """
+    """Return the number of operations of a fused activation: one per output element, or 0 without an activation."""
+    # The attribute `activation` is a name in operators of com.microsoft, and a number in TFLite, where 0 means none.
     return node.out if node.attribute("activation") else 0
 
 
@@ -182,7 +178,7 @@ def resize(node: Node) -> int:
 def recurrent(node: Node) -> int:
     """Return the number of operations of a recurrent layer, without its matrix products.
 
-    Each element of the state takes two biases per gate, the gates' functions, and the operations that join the gates.
+    For each element of the state: two biases per gate, the gates' functions, and the operations that join the gates.
     LSTM: five functions, c = f * c + i * g, o * tanh(c). GRU: three functions, r * h and (1 - z) * n + z * h. RNN: one
     function.
     """

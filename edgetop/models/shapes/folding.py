@@ -1,7 +1,5 @@
-"""Compute the values of small tensors from which models compute shapes.
-
-Many models compute a shape from other shapes: `Shape`, `Gather`, `Mul`, `Concat` before a `Reshape`. Only tensors with
-few elements are computed.
+"""Compute the values of small tensors from which models compute shapes, as by `Shape`, `Gather`, `Mul`
+and `Concat` before a `Reshape`.
 """
 
 from collections.abc import Callable, Sequence
@@ -124,8 +122,8 @@ FOLDS: dict[str, Fold] = {
 def folded(node: Node, sizes: Sizes | None) -> list[Array]:
     """Return the value of each output of an operator, computed from the values of its inputs.
 
-    `sizes` is the shape of the first output. Raises UnknownError if this shape is unknown, or if an output is too
-    large. NonZero does not need `sizes`. Errors of numpy pass through.
+    `sizes` is the shape of the first output. Raises UnknownError if this shape is needed and unknown, or if an output
+    is too large. Errors of numpy pass through.
     """
     fold = FOLDS[node.operator.op_type]
     wanted = () if node.operator.op_type == "NonZero" else complete((None,) if sizes is None else sizes)

@@ -29,9 +29,9 @@ def _copied(sizes: Sizes, axis: int) -> int:
 
 
 def filled(sizes: Sizes, wanted: list[int]) -> Sizes:
-    """Return the shape `wanted` with its -1 replaced, so that the number of elements is the same as in `sizes`.
+    """Return the shape `wanted`, with -1 replaced by the size that gives as many elements as `sizes` has.
 
-    Raises UnknownError if the numbers of elements do not match.
+    Raises UnknownError if there is no such size.
 
     >>> filled((2, 3, 4), [6, -1])
     (6, 4)
@@ -143,7 +143,7 @@ def pad(node: Node) -> list[Sizes | None]:
 
 
 def resize(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of Resize, or of its older form Upsample, in a list.
+    """Return, in a list, the shape of the output of Resize, or of its older form Upsample.
 
     An input gives the new sizes or the scales, for all axes or for some.
     """
@@ -223,10 +223,9 @@ def concat(node: Node) -> list[Sizes | None]:
 
 
 def quantised_concat(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of QLinearConcat, in a list. The operator joins quantised tensors.
+    """Return, in a list, the shape of the output of QLinearConcat, which joins quantised tensors.
 
-    The first two inputs are scale and zero point of the output. Then come three inputs for each joined tensor: the
-    tensor, its scale and its zero point.
+    Inputs are scale and zero point of the output, and then tensor, scale and zero point of each joined tensor.
     """
     return [joined([node.sizes(place) for place in range(2, len(node.inputs), 3)], node.attribute("axis", 1))]
 
@@ -258,7 +257,7 @@ def skip_norm(node: Node) -> list[Sizes | None]:
 
 
 def pooled_regions(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of RoiAlign or MaxRoiPool, in a list. Each pools regions of an image."""
+    """Return, in a list, the shape of the output of RoiAlign or MaxRoiPool, which pool regions of an image."""
     sides = node.attribute("pooled_shape", (node.attribute("output_height", 1), node.attribute("output_width", 1)))
     return [(node.sizes(1)[0], node.sizes()[1], *sides)]
 

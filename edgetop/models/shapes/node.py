@@ -11,7 +11,7 @@ from edgetop.models.graph import OMITTED, Array, Operator, Sizes, Tensor
 
 
 class UnknownError(ValueError):
-    """Raised by a rule that needs an unknown value or size. The result of the rule is unknown then."""
+    """Raised by a rule that needs an unknown value or size, so that the result of the rule is unknown."""
 
 
 @frozen
@@ -37,21 +37,21 @@ class Node:
         return place < len(self.inputs) and self.inputs[place] is not None
 
     def tensor(self, place: int) -> Tensor:
-        """Return the input number `place`, counted from 0. Raises UnknownError if it is missing."""
+        """Return the input at index `place`. Raises UnknownError if this input is missing."""
         tensor = self.inputs[place] if place < len(self.inputs) else None
         if tensor is None:
             raise UnknownError
         return tensor
 
     def sizes(self, place: int = 0) -> Sizes:
-        """Return the shape of the input number `place`. A size is None if unknown.
+        """Return the shape of the input at index `place`. A size is None if unknown.
 
         Raises UnknownError if even the number of dimensions is unknown.
         """
         return _sizes(self.tensor(place))
 
     def full_sizes(self, place: int = 0) -> tuple[int, ...]:
-        """Return the shape of the input number `place`. Raises UnknownError unless every size is known."""
+        """Return the shape of the input at index `place`. Raises UnknownError unless every size is known."""
         return complete(self.sizes(place))
 
     def elements(self, place: int = 0) -> int:
@@ -82,10 +82,10 @@ class Node:
         return default if value is None else value
 
     def ints(self, name: str, place: int) -> list[int] | None:
-        """Return integers that an operator has as an input or, in older versions, as an attribute.
+        """Return the integers that an operator has as the input at index `place`, or as the
+        attribute `name` in older versions.
 
-        `name` is the attribute's name, and `place` is the number of the input. Return None if neither is given. Raises
-        UnknownError if the value of the input is unknown.
+        Return None if neither is given. Raises UnknownError if the value of the input is unknown.
         """
         given = self.attribute(name)
         if given is not None:
@@ -107,7 +107,7 @@ def complete(sizes: Sequence[int | None]) -> tuple[int, ...]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """Return the axis as a number from 0. A negative axis counts from the end.
+    """Return the index of an axis, from 0. A negative axis counts from the end.
 
     Raises UnknownError if a tensor of `rank` dimensions has no such axis.
 
@@ -120,7 +120,7 @@ def axis_of(axis: int, rank: int) -> int:
 
 
 def broadcast(*shapes: Sequence[int | None]) -> Sizes:
-    """Return the shape that results if tensors of these shapes are combined, as numpy and ONNX broadcast them.
+    """Return the shape that results from combining tensors of these shapes, as numpy and ONNX broadcast them.
 
     Raises UnknownError if the shapes do not fit (onnx/docs/Broadcasting.md).
 

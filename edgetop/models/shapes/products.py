@@ -40,15 +40,14 @@ def _turned(sizes: Sizes) -> Sizes:
 
 
 def matmul_of_blocks(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of MatMulNBits, in a list. The size N of its packed matrix is an attribute."""
+    """Return, in a list, the shape of the output of MatMulNBits. The attribute N is the size of its packed matrix."""
     return [(*node.sizes()[:-1], node.operator.attributes["N"])]
 
 
 def einsum_labels(node: Node) -> tuple[list[str], str, dict[str, int]]:
-    """Return the labels of each input, the labels of the output, and the size of each label.
+    """Return the labels of each input, the labels of the output, and the size of each label of an Einsum.
 
-    The equation `ij,jk->ik` gives `["ij", "jk"]` and `"ik"`. Raises UnknownError for an equation with an ellipsis
-    (`...`).
+    The equation `ij,jk->ik` gives `["ij", "jk"]` and `"ik"`. Raises UnknownError for an equation with `...`.
     """
     terms, arrow, out = node.attribute("equation", "").replace(" ", "").partition("->")
     inputs = terms.split(",")
@@ -69,9 +68,8 @@ def einsum(node: Node) -> list[Sizes | None]:
 
 
 def recurrent(node: Node) -> list[Sizes | None]:
-    """Return the shapes of the outputs of LSTM, GRU or RNN.
-
-    The outputs are all hidden states, the last hidden state and, only for LSTM, the last cell state.
+    """Return the shapes of the outputs of LSTM, GRU or RNN: all hidden states, the last, and
+    the last cell state (LSTM only).
     """
     first, second, _ = node.sizes()
     directions, rows, _ = node.full_sizes(1)
@@ -84,9 +82,9 @@ def recurrent(node: Node) -> list[Sizes | None]:
 
 
 def attention(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of com.microsoft's Attention, in a list.
+    """Return, in a list, the shape of the output of com.microsoft's Attention.
 
-    Its weights hold queries, keys and values side by side.
+    The weights hold queries, keys and values side by side.
     """
     batch, length, _ = node.sizes()
     return [(batch, length, value_width(node))]
@@ -98,9 +96,9 @@ def value_width(node: Node) -> int:
 
 
 def multi_head_attention(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of attention whose queries, keys and values are three inputs, in a list.
+    """Return, in a list, the shape of the output of attention with queries, keys and values as three inputs.
 
-    Each input has three dimensions. Raises UnknownError if the keys or the values are missing, because one input then
+    Each input has three dimensions. Raises UnknownError if the keys or the values are missing, that is, if an input
     holds several of the three.
     """
     batch, length, width = node.sizes()
@@ -110,7 +108,7 @@ def multi_head_attention(node: Node) -> list[Sizes | None]:
 
 
 def onnx_attention(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of ONNX's own operator Attention (since opset 23), in a list."""
+    """Return, in a list, the shape of the output of ONNX's own operator Attention (since opset 23)."""
     queries, values = node.sizes(0), node.sizes(2)
     if len(queries) == 4:
         return [(*queries[:3], values[3])]
@@ -125,7 +123,7 @@ def any_attention(node: Node) -> list[Sizes | None]:
 
 
 def embeddings(node: Node) -> list[Sizes | None]:
-    """Return the shape of the output of EmbedLayerNormalization, in a list. The operator maps word ids to vectors."""
+    """Return, in a list, the shape of the output of EmbedLayerNormalization, which maps word ids to vectors."""
     batch, length = node.sizes()
     return [(batch, length, node.sizes(2)[1])]
 
@@ -136,7 +134,7 @@ WEIGHTS = {"Conv": 1, "FusedConv": 1, "ConvInteger": 1, "QLinearConv": 3, "ConvT
 
 @frozen
 class Window:
-    """How the window of one convolution or pool moves over its input. Tuples have an entry for each spatial axis."""
+    """How the window of a convolution or pool moves over the input. Tuples have an entry for each spatial axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -182,11 +180,10 @@ class Window:
         return places - 1 if (places - 1) * stride >= size + before else places
 
     def _places_without_room(self, room: int, stride: int) -> int:
-        """Return the number of positions of a pool's window that is larger than the input.
+        """Return the number of positions of a pool's window that is larger than the input by
+        -`room`: 1 below a stride, else 0.
 
-        `room` is the input's size less the window's size, so it is negative. The number is 1 if the window is larger by
-        less than `stride`, and 0 if by less than two strides. Raises UnknownError if it is even larger, and for a
-        convolution, because the runtime refuses it. Source:
+        Raises UnknownError from two strides on, and for a convolution, because the runtime refuses these. Source:
         onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize, which rounds towards 0.
         """
         places = 1 - -room // stride
@@ -224,9 +221,9 @@ def _spread(window: Window, axis: int, size: int | None, extra: int) -> int | No
 
 
 def pool(node: Node) -> list[Sizes | None]:
-    """Return the shapes of the two outputs of a pool. Both shapes are equal.
+    """Return the two equal shapes of a pool's outputs.
 
-    Only MaxPool has the second output: the positions of the maxima.
+    Only MaxPool has the second output, the positions of the maxima.
     """
     sizes = node.sizes()
     last = bool(node.attribute("channels_last", 0))  # com.microsoft's QLinearAveragePool has it
