@@ -1,8 +1,7 @@
 """How well measurements on a desk computer agree with measurements on the device, over several models or programs.
 
-The desk computer was limited, to act like the device. Both sides ran the same models or commands. Each figure gets
-three answers: whether both sides have the same order (Kendall's tau), which line predicts the device's figure from the
-desk's, and how far each model is from the line.
+The desk computer was limited, to act like the device. Each figure gets three answers: whether both sides have the same
+order (Kendall's tau), which line predicts the device's figure from the desk's, and how far each model is from the line.
 """
 
 import math
@@ -77,7 +76,7 @@ class Agreements:
 
 
 def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
-    """Return how well each figure, such as p50, agrees between two sides. Only figures that both sides have count.
+    """Return how well each figure, such as p50, agrees between two sides. Figures that one side lacks are left out.
 
     `desk` and `device` are the sessions of the two sides. Raises InputError if no model or program ran on both.
     """
@@ -97,8 +96,7 @@ def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
 def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> Agreement | None:
     """Return how well one figure agrees between two sides, or None if no model has the figure on both.
 
-    `key` is the figure's name, such as `p50_ms`. `both` has, for each model, its sessions at the desk and its sessions
-    on the device.
+    `key` is the figure's name, such as `p50_ms`. `both` has each model's sessions at the desk and on the device.
     """
     read: Callable[[Sample], float | None] = FIGURES[key].read
     pairs, models = [], []
@@ -117,7 +115,7 @@ def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> A
 def _by_identity(samples: Sequence[Sample]) -> dict[tuple[object, ...], list[Sample]]:
     """Return sessions grouped by what ran: a model with certain settings, or a command.
 
-    A key is a tuple that is equal for equal runs. A session whose model has no hash is left out.
+    A session whose model has no hash is left out.
     """
     found: dict[tuple[object, ...], list[Sample]] = {}
     for one in samples:
@@ -137,7 +135,7 @@ def _name(one: Sample) -> str:
 def chance_of(tau: float, count: int) -> float:
     """Return the probability that `count` models in random order have this Kendall's tau or a larger one.
 
-    Source: Kendall 1938, A new measure of rank correlation, Biometrika 30. It holds for orders without ties.
+    Valid for orders without ties. Source: Kendall 1938, A new measure of rank correlation, Biometrika 30.
 
     >>> round(chance_of(1.0, 3), 4), chance_of(-1.0, 4)
     (0.1667, 1.0)

@@ -1,8 +1,7 @@
 """Explain why an application is slower than a loop that only runs its model: causes with their shares, and the rest.
 
 All times are means per inference (or per frame) in ms, because only means add up. Counted causes come first, such as
-calls of a new shape. Then come causes that were measured as waits of calls. The last causes are estimated from clocks
-and inputs. No cause explains more than what is left of the difference.
+calls of a new shape. Then come causes measured as waits of calls, and last causes estimated from clocks and inputs.
 """
 
 import math
@@ -68,14 +67,14 @@ STAGE_ADVICE = "the loop has no such stage: make it shorter"
 class _Search:
     """Searches the causes of the gap (application minus loop), one kind after another.
 
-    `left_ms` is the time that is not explained yet.
+    `left_ms` is the time that no cause explains so far. No cause gets more than this time.
     """
 
     def __init__(self, app: Evidence, loop: Evidence, paced: Evidence | None, number: int | None) -> None:
         """Begin without causes.
 
         `app` and `loop` are the sessions of the application and of the loop over its model. `paced` is a session of the
-        model alone with the start times of the application, or None. `number` is the number of the application's model
+        model alone with the start times of the application, or None. `number` is the index of the application's model
         to look at, or None for all.
         """
         self.app, self.loop, self.paced, self.number = app, loop, paced, number
@@ -98,12 +97,12 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return `(off_ms, queued_ms)`: the time per call off the CPU, and the part of it spent waiting for a CPU.
+        """Return `(off_ms, queued_ms)`: the mean time per call off the CPU, and the part of it spent waiting for a CPU.
 
-        A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`. The time off the CPU is
-        the mean latency of all calls less their CPU time. The CPU time is known from a sample of the calls.
+        A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`.
         """
         cpu_ms, off_ms, queued_ms = (self.app.mean(of + name) for name in ("cpu", "off-cpu", "run-queue-wait"))
+        # The latency is known of all calls, the CPU time of a sample.
         all_ms = off_ms if cpu_ms is None else max(0.0, self.mean_ms - cpu_ms)
         if not (off_ms and all_ms) or queued_ms is None:
             return all_ms, queued_ms
@@ -112,9 +111,9 @@ class _Search:
     def note(self, name: str, ms: float, evidence: str, advice: str = "", *, estimated: bool = False) -> float:
         """Add the cause `name`, such as "first calls", with its time in ms. Return the time that was added.
 
-        The time is reduced to what is left of the gap. If the time is too short to matter, nothing is added and the
-        result is 0. `evidence` is a text with the observations behind the cause. `advice` replaces the usual advice.
-        `estimated` says that the time is an estimate.
+        The time is limited to `left_ms`. If it is too short to matter, nothing is added. `evidence` is a text with the
+        observations behind the cause. `advice` replaces the usual advice. `estimated` says that the time is an
+        estimate.
         """
         ms = min(ms, self.left_ms)
         if ms < LEAST_SHARE * self.app_ms:
@@ -134,9 +133,9 @@ class _Search:
         self._input_size()
 
     def _shapes(self) -> None:
-        """Add two causes: input shapes that change from call to call, and inputs larger than in the loop.
+        """Add the causes "changing shapes" (from call to call) and "larger inputs" (than in the loop).
 
-        The second is only added if the input sizes of enough calls are known.
+        Larger inputs are only looked for if the input sizes of enough calls are known.
         """
         reshaped = self.app.readings.get(f"call/{self.number or 0}-reshaped", np.empty(0))
         if self._sizes(len(reshaped)) or not len(reshaped):
@@ -152,7 +151,7 @@ class _Search:
     def _sizes(self, changes: int) -> bool:
         """Add the causes that follow from the input sizes of calls. Return False if too few of these sizes are known.
 
-        `changes` is the number of calls whose input shape differs from the call before.
+        `changes` is the number of calls whose input shape differs from the previous call's.
         """
         took_ms, elements, is_changed = self._sized_calls()
         sized = fit_sizes(took_ms, elements, is_changed)
@@ -171,9 +170,8 @@ class _Search:
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
         """Add the cause that the application's inputs are larger than the loop's, if the extra time is certain.
 
-        `equal` is `(more_ms, error_ms, count)`: on average, all calls take `more_ms` longer than the `count` calls
-        whose inputs have the loop's size. If it is None, the extra time is computed from `sized`, which says how the
-        time of a call depends on the size of its inputs. `looped` is the number of input elements in the loop.
+        `equal` compares all calls with those of the loop's input size: extra time, error (both in ms), number of such
+        calls. If it is None, `sized` gives the extra time. `looped` is the number of input elements in the loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -189,10 +187,10 @@ class _Search:
             self.note("larger inputs", more_ms, text)
 
     def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Return three arrays: latency in ms, number of input elements, and whether the shape is new.
+        """Return latency in ms, number of input elements, and whether the shape is new, for
+        the calls of known input size.
 
-        The arrays have one entry for each call whose input size is known. A shape is new if it differs from the call
-        before.
+        A shape is new if it differs from the previous call's.
         """
         number = self.number or 0
         sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"
@@ -206,10 +204,9 @@ class _Search:
         return calls["latency_ns"] / 1e6, elements, is_changed
 
     def _contention(self) -> float:
-        """Add the time that calls waited for a CPU, as far as it exceeds the waits in the loop.
+        """Add the time that calls waited for a CPU more than in the loop. Return the whole wait per call in ms.
 
-        The time is divided into two causes: the program's own threads, and other processes. Return the wait per call in
-        ms.
+        The time is divided into two causes: the program's own threads, and other processes.
         """
         waited_ms = self.mean_ms * self.app.wait_share
         if self.threads == 1 and self.off_cpu_ms is not None:
@@ -238,10 +235,7 @@ class _Search:
         return waited_ms
 
     def _overlap_ms(self) -> float:
-        """Return how much slower calls are on average than calls without another call at the same time, in ms.
-
-        Return 0 if too few calls ran alone.
-        """
+        """Return by how many ms the mean call is slower than a call that ran alone; 0 if too few calls ran alone."""
         everything = self.app.inferences
         begin_ns, end_ns = everything["t_ns"], everything["t_ns"] + everything["latency_ns"]
         before_ns = np.append(0, np.maximum.accumulate(end_ns)[:-1])
@@ -252,7 +246,7 @@ class _Search:
 
     @property
     def _major_faults(self) -> float:
-        """Return the number of major page faults per call."""
+        """Major page faults per call."""
         return (self.app.mean("rate/major-faults") or 0.0) / self.per_s
 
     def _memory(self, waited_ms: float) -> float:
@@ -269,14 +263,14 @@ class _Search:
     def _gil(self, waited_ms: float, own_ms: float) -> float:
         """Add the time in which a call could not run because another Python thread held the interpreter lock (GIL).
 
-        The added time is the time in which a call was off the CPU without waiting for a CPU, plus `own_ms`. Return the
-        added time in ms, or 0 if the evidence for this cause is missing. `waited_ms` is the time per call that was
-        spent waiting for a CPU. `own_ms` is the part of `waited_ms` in which other threads of the program had the CPU.
+        Return this time in ms, or 0 without evidence. `waited_ms` is the time per call spent waiting for a CPU, and
+        `own_ms` the part of it in which other threads of the program had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:
             return 0.0
         busy_pct = self.app.wanted_pct - max(100.0, self.loop.wanted_pct) * self.mean_ms / 1e3 * self.per_s
+        # A call that is off the CPU and does not wait for a CPU waits for the lock.
         blocked_ms = off_ms - waited_ms
         if busy_pct < OTHER_THREAD_PCT or blocked_ms < BLOCKED * (self.mean_ms - off_ms) or self.at_once > ALONE:
             return 0.0
@@ -287,7 +281,7 @@ class _Search:
     def _clocks(self, waited_ms: float) -> None:
         """Add two causes for lower CPU clocks than in the loop: heat, and pauses between calls that let clocks fall.
 
-        `waited_ms` is the time per call that was spent waiting for a CPU.
+        `waited_ms` is the time per call spent waiting for a CPU.
         """
         app_mhz, loop_mhz, throttled = self.app.clock_mhz("freq"), self.loop.clock_mhz("freq"), self.app.throttled_share
         running_ms, idle_ms, text = max(0.0, self.mean_ms - waited_ms), 0.0, ""
@@ -307,9 +301,9 @@ class _Search:
         self.note("pacing and idle clocks", idle_ms, text)
 
     def _after_pauses_ms(self) -> float:
-        """Return how much slower calls are on average than calls that follow a short pause, in ms.
+        """Return by how many ms the mean call is slower than a call after a short pause.
 
-        Return 0 if the pauses before calls are too similar or too short, or if they make no clear difference.
+        Return 0 if the pauses are too similar or too short, or if they make no clear difference.
         """
         everything = self.app.inferences
         ended_ns = np.maximum.accumulate(everything["t_ns"] + everything["latency_ns"])
@@ -326,9 +320,8 @@ class _Search:
         return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
 
     def _input_size(self) -> None:
-        """Add larger inputs as a cause, estimated from the input shapes of the first call.
-
-        This is only done if the sizes of the other calls are unknown.
+        """Add larger inputs as a cause, estimated from the shapes of the first call, if the
+        sizes of other calls are unknown.
         """
         if self.has_sizes:
             return
@@ -351,12 +344,11 @@ def _mean_ms(of: Evidence) -> float:
 
 
 def stream_of(app: Manifest, loop: Manifest, asked: int | None) -> int | None:
-    """Return the number of the application's model that is the same as the loop's model.
+    """Return the index of the application's model that is the same as the loop's model.
 
-    `app` is the manifest of the application's session. `loop` is the manifest of a session that only runs the model.
-    Return None if the application does not tell its models apart. If several of its models match, the one with most
-    calls counts. `asked` is the number that the user chose, or None. Raises ValueError if that number does not exist,
-    or if no model matches.
+    Return None if the application does not tell its models apart. If several models match, the one with most calls is
+    taken. `asked` is the index that the user chose, or None. Raises ValueError if `asked` does not exist, or if no
+    model matches.
     """
     streams = app.watched.streams if app.watched else ()
     if not streams:
@@ -403,9 +395,9 @@ def _differences(app: Evidence, loop: Evidence, stream: WatchedStream | None) ->
 def gap(app: Evidence, loop: Evidence, paced: Evidence | None = None, stream: int | None = None) -> Gap:
     """Return the difference in time between an application and a loop over its model, with its causes.
 
-    `app` is the session of the application, and `loop` the session of the loop. `paced` is a session of the model alone
-    with the start times of the application, or None. `stream` is the number of the application's model to look at, or
-    None to find it by name. Raises ValueError if the sessions cannot be compared.
+    `paced` is a session of the model alone with the start times of the application, or None. `stream` is the index of
+    the application's model to look at, or None to find it by name. Raises ValueError if the sessions cannot be
+    compared.
     """
     for each in (app, loop, paced):
         if each and each.manifest.ab:
@@ -436,9 +428,9 @@ _AROUND = {
 
 
 def _around(frames: FramesView, call_ms: float) -> Iterator[Cause]:
-    """Yield the parts of a frame outside the model call, such as preprocessing, as causes.
+    """Yield as causes the parts of a frame outside the model call, such as preprocessing.
 
-    `call_ms` is the mean time of a model call in ms.
+    `call_ms` is the mean time of a model call.
     """
     for stage in frames.stages:
         ms = stage.share * frames.total.mean_ms

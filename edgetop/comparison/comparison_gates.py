@@ -1,7 +1,6 @@
 """Gates of a comparison: how much worse than the baseline a figure may be (`edgetop help compare`).
 
-A gate fails if the whole interval of the figure lies beyond the limit. With `strict`, it also fails if only a part of
-the interval does.
+A gate fails if the whole interval of the figure lies beyond the limit. With `strict`, a part of the interval is enough.
 """
 
 import re
@@ -56,7 +55,7 @@ class RelativeGate:
 
     @property
     def is_of_outputs(self) -> bool:
-        """Whether the gate limits a figure of the model's outputs, such as its accuracy, and not a time or memory."""
+        """Whether the gate limits a figure of the model's outputs, such as accuracy, and not a time or memory."""
         return self.name in OUTPUTS
 
 
@@ -79,8 +78,8 @@ class RelativeResult:
 def parse_relative_gate(text: str) -> RelativeGate:
     """Return the gate that a text describes, such as `p50>+3%`, `rss>+20MiB`, `throughput<-5%` or `top-1<-1%`.
 
-    A limit without a sign is only allowed for `non-finite` and `same-top`, as in `non-finite>0%`. It limits the share
-    itself instead of its change. Raises ValueError with a message that says how to write a gate.
+    A limit without a sign is for the share itself, as in `non-finite>0%`, and only allowed for `non-finite` and
+    `same-top`. Raises ValueError with a message that says how to write a gate.
     """
     match = _GATE.fullmatch(text)
     is_change = match is None or match[4][0] in "+-"
@@ -113,10 +112,10 @@ def judge_gates(gates: Sequence[RelativeGate], comparison: Comparison, *, strict
 
 
 def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bool) -> RelativeResult:
-    """Return the result of a gate for one group of sessions.
+    """Return the result of a gate for the group at index `place`, where 0 is the baseline.
 
-    `place` is the index of the group, where 0 is the baseline. `strict` says that the gate also fails if only a part of
-    the interval lies beyond the limit. If the gate limits several models, the result of the worst model is returned.
+    `strict` says that a part of the interval beyond the limit is enough to fail. If the gate limits several models, the
+    worst result is returned.
     """
     session = comparison.names[place]
     if gate.is_of_outputs:
@@ -141,19 +140,14 @@ def _judge(gate: RelativeGate, comparison: Comparison, place: int, *, strict: bo
 
 
 def is_of(name: str, key: str) -> bool:
-    """Whether a row of the comparison has the figure that a gate limits.
-
-    `name` is the name in a gate on the model's outputs, such as `top-1`. `key` is the row's key, such as
-    `output/scores/top-1`.
-    """
+    """Whether the gate called `name` limits the row `key` of a comparison, as `top-1` limits `output/scores/top-1`."""
     return key.startswith("metric/") if name == "metric" else key.startswith("output/") and key.endswith(OUTPUTS[name])
 
 
 def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Value, Value]]) -> RelativeResult:
-    """Return the result of a gate on a figure of the model's outputs. The worst output counts.
+    """Return the result of a gate on a figure of the model's outputs, for the worst output.
 
     `session` is the session's name. `rows` has `(unit, value of the baseline, value of the session)` for each output.
-    Both ends of the result's interval are the value itself, because the figure is exact for its inputs.
     """
     changes = []
     for unit, before, after in rows:
@@ -180,14 +174,15 @@ def judge_outputs(gate: RelativeGate, session: str, rows: Sequence[tuple[str, Va
     )
     shown = f"{value:{plus}.4g} %" if gate.is_percent else shown
     reason = f"{gate.text}: {session}: {shown}, on the inputs of the kept outputs"
+    # The interval has no width: the figure is exact for its inputs.
     return RelativeResult(gate, session, value, (value, value), ok, reason)
 
 
 def _row(comparison: Comparison, key: str, place: int) -> Row | None:
     """Return the row of the comparison that a gate limits, or None if there is none.
 
-    For a load with a fixed rate, the row of the response time is returned. `key` is the row's key, such as `p50_ms`.
-    `place` is the index of the group.
+    This is the row of the response time, if starts were planned. `key` is the row's key, such as `p50_ms`. `place` is
+    the index of the group.
     """
     paced = comparison.row(f"response_{key}")
     return paced if paced and paced.ratios[place] and paced.values[0] is not None else comparison.row(key)

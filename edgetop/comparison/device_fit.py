@@ -1,7 +1,7 @@
 """Fit a line through a figure of models on two machines, to predict the figure of other models on the second machine.
 
-The figure is a latency, the total time of a program, the peak memory or the energy. Models that ran on both machines
-are matched by the hashes of their files, programs by their commands.
+The figure is a latency, the total time of a program, the peak memory or the energy. Models are matched by the hashes of
+their files, and programs by their commands.
 
 The line is fitted to logarithms, because models and errors differ by factors. The slope is the median of the slopes of
 all pairs (Theil and Sen; Sen 1968, Journal of the American Statistical Association 63), so one outlier has little
@@ -71,7 +71,7 @@ FIGURES: Mapping[str, FitFigure] = {
 
 @frozen
 class Kind:
-    """The properties that all models of one fitted line have in common: runtimes, precision and family."""
+    """What all models of one fitted line have in common: runtimes, precision and family."""
 
     from_runtime: str
     on_runtime: str
@@ -107,9 +107,8 @@ class Line:
     scatter: float  # standard deviation about the line, as a logarithm
 
     def at(self, here: float) -> float:
-        """Return the figure, such as p50, that the line predicts for the second machine.
-
-        `here` is the figure on the first machine, in the same unit.
+        """Return the figure that the line predicts for the second machine, from the
+        figure `here` on the first machine.
         """
         return _exp(math.log(self.factor) + self.slope * math.log(here))
 
@@ -118,7 +117,7 @@ class Line:
         return self.pairs[0].here, self.pairs[-1].here
 
     def interval(self, here: float) -> tuple[float, float]:
-        """Return (low, high): the 95 % interval of the figure that is predicted for the second machine.
+        """Return (low, high): the 95 % interval of the figure predicted for the second machine.
 
         `here` is the figure on the first machine, in the same unit.
         """
@@ -130,7 +129,7 @@ class Line:
 
 
 def why_no_line(pairs: Sequence[Pair]) -> str:
-    """Return why no line can be fitted through these models, as a sentence. Return "" if one can be fitted."""
+    """Return a sentence that says why no line can be fitted through these models, or "" if a line can be fitted."""
     if len(pairs) < LEAST_MODELS:
         what = PROGRAM if any(pair.kind.from_runtime == PROGRAM for pair in pairs) else "model"
         are = f"{what} is" if len(pairs) == 1 else f"{what}s are"
@@ -141,10 +140,7 @@ def why_no_line(pairs: Sequence[Pair]) -> str:
 
 
 def line(pairs: Sequence[Pair]) -> Line:
-    """Return the line through the models' figures on two machines.
-
-    Call it only if `why_no_line(pairs)` returned "": for three or more models with different figures.
-    """
+    """Return the line through the models' figures on two machines. `why_no_line(pairs)` must be ""."""
     ordered = tuple(sorted(pairs, key=lambda pair: pair.here))
     x, y = np.log([pair.here for pair in ordered]), np.log([pair.there for pair in ordered])
     slope, base = theil_sen(x, y)
@@ -164,15 +160,13 @@ def line(pairs: Sequence[Pair]) -> Line:
 
 
 def _exp(log: float) -> float:
-    """Return e to the power of `log`, limited to a finite range.
-
-    Models with nearly equal latencies can give a slope of any size, so the plain function could overflow.
-    """
+    """Return e to the power of `log`, limited to a finite range."""
+    # Models with nearly equal latencies can give a slope of any size, and `math.exp` could overflow.
     return math.exp(min(max(log, -MOST_LOG), MOST_LOG))
 
 
 def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
-    """Return `(slope, intercept)` of the line through the points. One outlier has little effect.
+    """Return slope and intercept of the line through the points. An outlier has little effect.
 
     >>> theil_sen(np.array([0.0, 1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 5.0, 7.0, 70.0]))
     (2.0, 1.0)
@@ -185,7 +179,7 @@ def theil_sen(x: Floats, y: Floats) -> tuple[float, float]:
 def kendall(x: Floats, y: Floats) -> float:
     """Return how similar the orders of `x` and `y` are (Kendall's tau-b): 1 for the same order, -1 for the reverse.
 
-    The result is 0 if the orders are unrelated, or if all values of one side are equal.
+    The result is 0 if the orders are unrelated, or if all values of `x` or of `y` are equal.
 
     >>> kendall(np.array([1.0, 2.0, 3.0, 4.0]), np.array([1.0, 3.0, 2.0, 4.0]))
     0.6666666666666666
@@ -219,8 +213,7 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
     """Return a line for each kind of models, fitted through one figure on two machines.
 
     `desk` has the sessions on the first machine, and `device` those on the second. `key` is the figure's name, such as
-    `p50_ms`. Raises InputError if the sessions of one machine cannot be compared, or if a session lacks the
-    figure.
+    `p50_ms`. Raises InputError if the sessions of one machine cannot be compared, or if a session lacks the figure.
     """
     sides = _models(desk, "--from"), _models(device, "--on")
     both = [sha for sha in sides[0] if sha in sides[1]]
@@ -244,9 +237,8 @@ def fit(desk: Sequence[Sample], device: Sequence[Sample], key: str) -> Fit:
 def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
     """Return predictions of a model's figure on the second machine: one from each line for models of its kind.
 
-    A prediction that cannot be made has the reason instead of a value. If there is no line for the model's kind, or if
-    the session is unsuitable, the list has one such prediction. `found` has the lines. `new` is a session of the model
-    on the first machine. `key` is the figure's name, such as `p50_ms`.
+    A prediction that cannot be made has the reason instead of a value. `found` has the lines. `new` is a session of the
+    model on the first machine. `key` is the figure's name, such as `p50_ms`.
     """
     unknown = Prediction(new.session.name, _name(new))
     try:
@@ -321,10 +313,9 @@ def _kind(here: Sample, there: Sample) -> Kind:
 
 
 def identity(one: Sample) -> str:
-    """Return the hash of the model's file, or the command of the program, as a text that is equal on two machines.
+    """Return a text that tells which model or program ran, and is the same on both machines: a hash or a command line.
 
-    Paths in the command are reduced to file names. The name of a Python interpreter is left out. Return "" for a model
-    without a hash.
+    Paths in the command are reduced to file names. Return "" for a model without a hash.
     """
     if one.session.watched is None:
         return one.session.model.sha256 or ""

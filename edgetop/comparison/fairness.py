@@ -45,7 +45,7 @@ def _load(one: Sample) -> str:
 
 
 def _meter(one: Sample) -> str | None:
-    """Return the meter of the total power and its sensor, such as "ina226 (power/5V-IN)", or None if there is none."""
+    """Return the meter of the total power and its sensor, such as "ina226 (power/5V-IN)", or None without a meter."""
     info = meter_of(one)
     return None if info is None else f"{info.meter.kind if info.meter else 'unknown meter'} ({info.id})"
 
@@ -54,7 +54,7 @@ def _meter(one: Sample) -> str | None:
 class Condition:
     """One condition that should be the same in all sessions, such as the power mode.
 
-    `read` returns its value in a session, or None if unknown.
+    `read` returns the condition's value in a session, or None if unknown.
     """
 
     code: str
@@ -112,10 +112,9 @@ def fairness(groups: Sequence[Group]) -> tuple[Notice, ...]:
 
 
 def warmth(sample: Sample, other: Sample) -> float:
-    """Return the difference of two sessions' start temperatures, as a share of the rise of temperature in `sample`.
+    """Return how far apart two sessions' start temperatures are, as a share of the rise of temperature in `sample`.
 
-    For example, 0.5 means half of the rise. The share is at most WARMTH_MOST. The result is 0 if the share is unknown,
-    or if `sample` hardly warmed up.
+    The share is at most WARMTH_MOST, and 0 if it is unknown or `sample` hardly warmed up.
     """
     apart, began = _start_apart(sample, other), sample.session.methodology.start_temperatures
     ends = ((name, zone.end) for name, zone in sample.report.temperature.items() if name in began)
@@ -256,7 +255,7 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield the warnings of the sessions' own reports that some sessions have and other sessions do not have."""
+    """Yield the warnings in the sessions' own reports that some sessions have and others do not have."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

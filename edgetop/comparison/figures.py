@@ -1,7 +1,7 @@
-"""The figures that a comparison shows: one entry for each row, which says how to read and how to compare it.
+"""The figures that a comparison shows, with one entry for each row: how to read a figure and how to compare it.
 
-The key of a row is its key in `report --json`, if it has one there. Figures are compared as ratios, on a logarithmic
-scale. Figures that can be zero or negative are compared as differences.
+The key of a row is the figure's key in `report --json`, if there is one. Figures are compared as ratios, on a
+logarithmic scale, or as differences if they can be zero or negative.
 """
 
 import math
@@ -84,8 +84,7 @@ class Figure:
     def error(self, sample: Sample) -> Number:
         """Return the standard error of the figure within one session, or None if unknown.
 
-        If the figure is compared as a ratio, it is the error of the figure's logarithm. If the figure is compared as a
-        difference, it is the error of the figure itself.
+        For a figure that is compared as a ratio, this is the error of the figure's logarithm.
         """
         low, high = (self.interval and self.interval(sample)) or (None, None)
         if low is None or high is None or (low <= 0 and not self.is_difference):
@@ -95,10 +94,10 @@ class Figure:
     def spread_between_runs(self, sample: Sample, warmth: float) -> Number:
         """Return the standard deviation of the figure that is expected from session to session, or None if unknown.
 
-        It is estimated from the differences between the quarters of the session, because one session cannot show how
-        sessions differ. The effect of other processes is added. `warmth` is the difference of the start temperatures of
-        two sessions, as a share of the rise of temperature in this session.
+        `warmth` is how far apart two sessions' start temperatures are, as a share of the rise of temperature in this
+        session.
         """
+        # One session cannot show how sessions differ, so its quarters stand for sessions.
         quarters, error = self.quarters and sample.quarters.get(self.quarters), self.error(sample)
         crowding = sample.crowding if self.is_crowded else 0.0
         if not self.quarters:
@@ -112,17 +111,16 @@ class Figure:
         return math.hypot(apart, RUN_TO_RUN, crowding, half * warmth)
 
     def is_settled(self, sample: Sample) -> bool:
-        """Whether the figure comes from enough inferences to be trusted. True for each figure that is no percentile."""
+        """Whether the figure comes from enough inferences to be trusted. True for a figure that is no percentile."""
         latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
         name = self.key.partition("[")[0].removesuffix("_ms")
         return (latency.settled or {}).get(name, True) if latency else True
 
 
 def _at(path: str) -> Callable[[Sample], Any]:
-    """Return a function that reads a value from the report of a session.
+    """Return a function that reads a value from the report of a session, such as `power.mean_w`.
 
-    `path` is the dotted path of the value, such as `power.mean_w`. The function returns None if a part of the path is
-    None.
+    That function returns None if a part of the path is None.
     """
 
     def read(sample: Sample) -> Any:
@@ -154,9 +152,9 @@ STREAM_KEYS = ("p50_ms", "p99_ms")  # keys of the rows that each stream has
 
 
 def figures_of_streams(samples: Sequence[Sample]) -> tuple[Figure, ...]:
-    """Return the figures p50 and p99 of each model, if a session runs several models. Else return ().
+    """Return the figures p50 and p99 of each model, the busiest model first, or () if each session runs one model.
 
-    Models are matched by name. The busiest model comes first.
+    Models are matched by name.
     """
     several = [sample.report.streams for sample in samples if len(sample.report.streams) > 1]
     names = dict.fromkeys(stream.name for streams in several for stream in streams)
@@ -186,7 +184,7 @@ def _of_stream(stream: str, name: str, quantile: float) -> Figure:
 
 
 def _stream_latency(sample: Sample, name: str) -> LatencyFigures | None:
-    """Return the latency of the model called `name` in a session, or None if the session has none of that name."""
+    """Return the latency of the model called `name` in a session, or None if there is no such model."""
     return next((stream.latency for stream in sample.report.streams if stream.name == name), None)
 
 
@@ -209,7 +207,7 @@ def _usage(key: str, label: str, unit: str) -> Figure:
 
 
 def ended_itself(sample: Sample) -> bool:
-    """Whether the session watched a program that ended by itself. Then the program's total time is a result."""
+    """Whether the session watched a program that ended by itself, so that the program's total time is a result."""
     return sample.session.watched is not None and sample.session.end_reason == "exit"
 
 
@@ -270,7 +268,7 @@ MOST_SETTINGS = 32  # rows about settings of the runtime
 def setting_facts(samples: Sequence[Sample]) -> tuple[Fact, ...]:
     """Return a fact for each setting of the runtime that is not the same in all sessions, such as `optimize`.
 
-    If two sessions have the same runtime, a setting that only one of them has is "default" in the other.
+    A setting that a session lacks is "default", if another session with the same runtime has the setting.
     """
     engines = [sample.session.engine for sample in samples]
     names = list(dict.fromkeys(name for engine in engines for name in engine.settings))
@@ -381,9 +379,8 @@ MOST_OPERATORS = 5
 
 
 def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...], int]:
-    """Return `(figures, number)`: figures of the operators whose time changed most against the baseline.
-
-    The number is how many operators could be compared.
+    """Return the figures of the operators whose time changed most, and the number of
+    operators that could be compared.
     """
     before, moved = operator_us(baseline), dict[str, float]()
     for other in others:
@@ -395,7 +392,7 @@ def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...
 
 
 def operator_us(sample: Sample) -> dict[str, float]:
-    """Return the mean time of each operator in one inference in us, by name. Times of equal names are added up."""
+    """Return the mean time per inference of each operator in us, by name. Times of equal names are added up."""
     found: dict[str, float] = {}
     for one in sample.report.operators or ():
         if one.mean_us is not None:

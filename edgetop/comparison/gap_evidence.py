@@ -33,9 +33,9 @@ class Evidence:
         return float(values.mean()) if values is not None and len(values) else None
 
     def clock_mhz(self, kind: str) -> float | None:
-        """Return the mean clock of all CPUs in MHz, or the mean of their limits. None if unknown.
+        """Return the mean clock of all CPUs in MHz (`kind` "freq"), or the mean of their limits ("freqcap").
 
-        `kind` is "freq" for the clock, or "freqcap" for the limit.
+        None if unknown.
         """
         means = [self.mean(name) for name in self.readings if name.startswith(f"{kind}/cpu")]
         known = [mean for mean in means if mean]
@@ -43,7 +43,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """Return the share (0 to 1) of their runnable time for which the engine's threads waited for a CPU."""
+        """The share (0 to 1) of their runnable time for which the engine's threads waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0
@@ -51,16 +51,15 @@ class Evidence:
 
     @property
     def wanted_pct(self) -> float:
-        """Return the CPU time that the program's threads used or waited for, in percent of a core."""
+        """The CPU time that the program's threads used or waited for, in percent of a core."""
         used = self.mean("load/application") or self.mean("load/engine") or 0.0
         waited = (self.mean(f"rate/{of}run-queue-wait") or 0.0 for of in ("", "children-"))
         return used + sum(waited) / 10
 
 
 def is_timed(sensor: str) -> bool:
-    """Whether each reading of the sensor belongs to one call of the model. Then the times of its readings are needed.
-
-    `sensor` is the sensor's id.
+    """Whether each reading of the sensor with this id belongs to one call, so that the
+    times of the readings are needed.
     """
     return sensor.startswith("input/") or sensor.endswith("-reshaped")
 

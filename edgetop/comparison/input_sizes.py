@@ -1,7 +1,7 @@
 """Find out how the time of calls depends on the size of their inputs, and on whether the input shape has just changed.
 
 time = fixed + each * elements + change, by least squares, with one observation per call. `change` only applies to a
-call whose input shape differs from the call before. Both effects can only be separated if each occurs without the
+call whose input shape differs from the previous call's. Both effects can only be separated if each occurs without the
 other.
 """
 
@@ -41,7 +41,7 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
     """Return how the time of calls depends on their input size, or None if there are too few calls.
 
     The arrays have one entry per call: its time in ms, its number of input elements, and whether its shape differs from
-    the call before.
+    the previous call's.
     """
     count = len(took_ms)
     if count < LEAST_CALLS:
@@ -70,10 +70,10 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
 
 
 def beyond_equal_size(took_ms: Floats, elements: Floats, size: float) -> tuple[float, float, int] | None:
-    """Compare the mean time of all calls with that of the calls whose input has `size` elements.
+    """Return by how many ms the mean of all calls is higher than that of the calls with `size` input elements.
 
-    Return `(more_ms, error_ms, count)`: by how much the mean of all calls is higher, the half-width of the 95 %
-    confidence interval of that difference, and the number of calls with this size. Return None if these are too few.
+    With it come the half-width in ms of the 95 % confidence interval and the number of these calls. None if they are
+    too few.
     """
     equal = took_ms[elements == size]
     if len(equal) < LEAST_CALLS:

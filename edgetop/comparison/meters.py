@@ -24,12 +24,12 @@ class MeterShare:
 
 
 def share_of_power(sample: Sample) -> MeterShare | None:
-    """Return the errors of the meter as shares of a session's mean power, or None if they are unknown."""
+    """Return the errors of the power meter as shares of a session's mean power, or None if unknown."""
     return _share(sample.report.power.uncertainty, sample.report.power.mean_w)
 
 
 def share_of_net(sample: Sample) -> MeterShare | None:
-    """Return the errors of the meter as shares of the net energy of an inference, or None if they are unknown."""
+    """Return the errors of the power meter as shares of the net energy of an inference, or None if unknown."""
     energy, error = sample.report.energy, sample.report.energy.net_uncertainty
     if error is None or error.meter_mj is None or error.parts is None:
         return None
@@ -48,15 +48,15 @@ def _shares(total: float, offset: float | None, steps: float | None, figure: flo
 
 
 def meter_of(sample: Sample) -> SensorInfo | None:
-    """Return the sensor that measured the total power of a session, or None if there is none."""
+    """Return the sensor that measured the total power of a session, or None if there is no such sensor."""
     total = sample.report.power.total_sensor
     return next((info for info in sample.session.sensors if info.id == total), None)
 
 
 def is_same_meter(first: Sample, second: Sample) -> bool:
-    """Whether one meter measured both sessions, as far as recordings tell.
+    """Whether one power meter measured both sessions, as far as recordings tell.
 
-    True also for two boards of the same model whose meters have the same address: these cannot be told apart.
+    Two boards of the same model, whose meters have the same address, cannot be told apart.
     """
     infos = [meter_of(one) for one in (first, second)]
     meters = [info and (info.id, info.source, info.meter) for info in infos]
@@ -65,9 +65,9 @@ def is_same_meter(first: Sample, second: Sample) -> bool:
 
 
 def spread_of_meters(first: MeterShare | None, second: MeterShare | None, *, is_same: bool) -> float:
-    """Return the standard uncertainty that meters add to the logarithm of a ratio. Unknown errors count as 0.
+    """Return the standard uncertainty that power meters add to the logarithm of a ratio. Unknown errors count as 0.
 
-    `first` and `second`: the errors of the meter in each session. `is_same`: whether one meter measured both sessions.
+    `first` and `second` are the errors in each session. `is_same` says that one meter measured both.
     """
     if is_same:
         offset = abs(first.offset - second.offset) if first and second else 0.0

@@ -1,7 +1,7 @@
 """The table of models in a comparison: size, weights and work of each model, and the work done per watt.
 
-A group of several sessions has the median of each measured figure. Figures from the model's file are read from the
-first session whose file is unchanged.
+A group of several sessions has the median of each measured figure. Figures from the model's file are those of the first
+session whose file is unchanged.
 """
 
 import statistics
@@ -28,7 +28,7 @@ class ModelRow:
 
 
 def model_rows(groups: Sequence[Group]) -> tuple[ModelRow, ...]:
-    """Return a row about the model of each group. A group is left out if nothing is known about its model."""
+    """Return a row about the model of each group, unless nothing is known about the model."""
     rows = (_row(group) for group in groups)
     return tuple(row for row in rows if any(value is not None for value in row.values))
 

@@ -1,7 +1,7 @@
 """Compare the outputs of models and their accuracy, because speed alone is misleading.
 
 The outputs are those that sessions kept (`run --keep-outputs`) for the same inputs. All elements of all inferences are
-compared together. Quantised outputs are converted to real numbers first.
+compared together, as real numbers.
 """
 
 import math
@@ -60,7 +60,7 @@ class Agreement:
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
     """Return how well each output of the baseline agrees with the same output of another session.
 
-    Raises ValueError with the reason if the two cannot be compared.
+    Raises ValueError with the reason if the outputs cannot be compared.
     """
     count = min(len(base.inputs), len(other.inputs))
     if base.inputs[:count] != other.inputs[:count]:
@@ -81,8 +81,7 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
 def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
     """Return, for each output of `base`, the index of the same output in `other`.
 
-    Three ways are tried in turn: by name, by order, and by shape if each shape occurs once. The first way is taken in
-    which the shapes of all matched outputs agree. Raises ValueError if there is no such way.
+    Outputs are matched by name, else by order, else by unique shapes. Raises ValueError if in no way all shapes agree.
     """
     shapes, others = ([kept.numbers(0, place).shape for place in range(len(kept.outputs))] for kept in (base, other))
     names, theirs = ([one.name for one in kept.outputs] for kept in (base, other))
@@ -103,7 +102,7 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
     """Return the array rearranged to `shape`, or None if that is not possible.
 
-    It is possible if the shapes differ only in the place of the channels (first or last), or only in axes of size one.
+    Only the place of the channels (first or last) or axes of size one may differ.
     """
     if array.shape == shape:
         return array
@@ -170,10 +169,9 @@ class _Sums:
 
 
 def class_scores(array: Array) -> Array | None:
-    """Return the scores of a classifier's output with the classes on the last axis, or None if it is no such output.
+    """Return the scores of a classifier's output with the classes on the last axis, or None for another output.
 
-    An output of up to three axes has its classes on the last one. In an output of more axes, exactly one axis besides
-    the batch must have another size than 1, as in [N,C,1,1].
+    More than three axes must have one axis, besides the batch, with another size than 1, as in [N,C,1,1].
     """
     if array.ndim > MOST_CLASS_AXES:
         sizes = [size for size in array.shape[1:] if size != 1]
@@ -182,20 +180,18 @@ def class_scores(array: Array) -> Array | None:
 
 
 def _has_order(scores: Array) -> Array:
-    """Return an array with an element for each row of scores: True if no score of the row is NaN or plus infinity.
-
-    In any other row, the classes have no order, so no class counts as right.
+    """Return an array that says for each row of scores whether the classes have an order: no
+    score is NaN or plus infinity.
     """
     found: Array = np.isnan(scores) | np.isposinf(scores)
     return np.asarray(~found.any(-1))
 
 
 def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | None:
-    """Return `(name, accuracies)` of the first output that has class scores, or None if there is none.
+    """Return name and accuracies of the first output that has class scores, or None if no output has them.
 
-    The accuracies are a dict such as `{"top-1": 0.71, "top-5": 0.9}`: the share of rows in which the correct class has
-    the highest score, or one of the five highest scores. "top-5" needs more than five classes. `labels` has the correct
-    class of each row. Raises InputError if the labels do not match the output.
+    Accuracies are shares of rows, such as `{"top-1": 0.71, "top-5": 0.9}`; "top-5" needs more than five classes.
+    `labels` has the correct class of each row. Raises InputError if the labels do not match the output.
     """
     found = ((p, class_scores(kept.numbers(0, p))) for p in range(len(kept.outputs)))
     place, first = next(((p, scores) for p, scores in found if scores is not None), (0, None))
@@ -219,8 +215,7 @@ def right(kept: KeptOutputs, labels: Array) -> tuple[str, dict[str, float]] | No
 def perplexity(kept: KeptOutputs) -> float | None:
     """Return the perplexity of a language model over the kept tokens, or None for any other model.
 
-    It is the exponential function of the mean of the negative log-likelihoods. It is infinite if the model finds a
-    token impossible.
+    The perplexity is e to the mean of the negative log-likelihoods, at most e^700.
     """
     place = next((place for place, one in enumerate(kept.outputs) if one.name == LIKELIHOOD), None)
     if place is None or not kept.inputs:
@@ -231,10 +226,10 @@ def perplexity(kept: KeptOutputs) -> float | None:
 
 
 def measured(kept: KeptOutputs, judge: Judge) -> float | None:
-    """Return the value of the user's metric. Return None if there is no metric, or if its value is NaN or infinite.
+    """Return the value of the user's metric, or None if there is no metric or its value is not finite.
 
-    The metric is called with the outputs (by name, each a list of arrays, one per inference) and the labels. Raises
-    InputError if it raises an exception or does not return a number.
+    The metric gets the outputs (by name, each a list with an array per inference) and the labels. Raises InputError if
+    the metric raises an exception or does not return a number.
     """
     if judge.metric is None:
         return None
@@ -252,7 +247,7 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
 
 @frozen
 class Line:
-    """A row about outputs in a comparison. It has a value for each column, None if unknown; the baseline is first."""
+    """A row about outputs in a comparison. There is a value for each column, the baseline first; None means unknown."""
 
     key: str
     label: str
@@ -261,10 +256,10 @@ class Line:
 
 
 def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
-    """Return `(rows, reasons)`: the rows about outputs, and a dict from a column's index to why it has no values.
+    """Return the rows about outputs, and why columns have no values, by index of the column.
 
-    `kept` has the kept outputs of each column, or None. The first column is the baseline. Raises InputError if labels
-    or metric cannot be used.
+    `kept` has the kept outputs of each column, or None, with the baseline first. Raises InputError if labels or metric
+    cannot be used.
     """
     refused, found = dict[int, str](), dict[int, tuple[Agreement, ...]]()
     base = kept[0]

@@ -1,8 +1,8 @@
 """Which of two models has the higher figure on each of two machines, and for which pairs that cannot be told.
 
-The medians of similar models change places from one measurement to the next. So Kendall's tau of the medians says more
-about noise than about the machines. Here a pair that cannot be told apart on a machine is a tie there, and tau-b counts
-ties (Kendall 1945, The treatment of ties in ranking problems, Biometrika 33).
+The medians of similar models change places from one measurement to the next, and Kendall's tau with them. So a pair
+that cannot be told apart on a machine is a tie here, and the result is tau-b, which takes ties into account (Kendall
+1945, The treatment of ties in ranking problems, Biometrika 33).
 """
 
 import math
@@ -21,7 +21,8 @@ MOST_MODELS = 100  # each pair is compared on both machines
 class PairOrder:
     """The order of two models by one figure on each of two machines.
 
-    An order is -1 if the figure of the model `first` is lower, 1 if it is higher, and 0 if they cannot be told apart.
+    An order is -1 if the figure of the model `first` is lower, 1 if it is higher, and 0 if the two cannot be told
+    apart.
     """
 
     first: str
@@ -38,17 +39,17 @@ class Order:
 
     @property
     def told_apart(self) -> tuple[PairOrder, ...]:
-        """Return the pairs that can be told apart on both machines."""
+        """The pairs that can be told apart on both machines."""
         return tuple(pair for pair in self.pairs if pair.here and pair.there)
 
     @property
     def ties(self) -> tuple[PairOrder, ...]:
-        """Return the pairs that cannot be told apart on at least one machine."""
+        """The pairs that cannot be told apart on at least one machine."""
         return tuple(pair for pair in self.pairs if not (pair.here and pair.there))
 
     @property
     def tau_b(self) -> float | None:
-        """Return Kendall's tau-b, from -1 to 1, or None if no pair can be told apart on one of the machines."""
+        """Kendall's tau-b, from -1 to 1, or None if on one machine no pair can be told apart."""
         untied = sum(abs(pair.here) for pair in self.pairs) * sum(abs(pair.there) for pair in self.pairs)
         return sum(pair.here * pair.there for pair in self.pairs) / math.sqrt(untied) if untied else None
 
@@ -56,7 +57,7 @@ class Order:
 def order_of(models: Sequence[tuple[str, Sequence[Sample], Sequence[Sample]]], key: str) -> Order | None:
     """Return the order of models by the figure `key`, such as `p50_ms`, or None for more than `MOST_MODELS` models.
 
-    Each model is `(name, sessions on the first machine, sessions on the second machine)`.
+    Each model has its name, its sessions on the first machine, and its sessions on the second.
     """
     if len(models) > MOST_MODELS:
         return None
@@ -70,7 +71,7 @@ def order_of(models: Sequence[tuple[str, Sequence[Sample], Sequence[Sample]]], k
 
 
 def _sign(first: Sequence[Sample], second: Sequence[Sample], figure: Figure) -> int:
-    """Return 1 if the first model's figure is higher than the second one's, -1 if lower, and 0 if that is unknown."""
+    """Return 1 if the figure is higher for `first` than for `second`, -1 if lower, and 0 if unknown."""
     found = ratio(Group("", tuple(second)), Group("", tuple(first)), figure)
     if found.verdict in ("same", "unknown") or found.value is None:
         return 0

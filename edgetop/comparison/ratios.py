@@ -94,10 +94,7 @@ class Comparison:
 
     @property
     def leads(self) -> tuple[Row, ...]:
-        """Return the rows of the main figures, which sum up the comparison.
-
-        The figure that ranks the groups comes first.
-        """
+        """The rows of the main figures, which sum up the comparison. The figure that ranks the groups comes first."""
         keys = {*LEADS, self.ranked_by}
         rows = [row for row in self.rows if row.key.partition("[")[0] in keys and any(row.ratios)]
         return tuple(sorted(rows, key=lambda row: row.key != self.ranked_by))
@@ -109,9 +106,8 @@ class Comparison:
 def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge | None = None) -> Comparison:
     """Return the comparison of two or more groups of sessions. The first group is the baseline.
 
-    `ranked_by` is the key of the figure that ranks the groups. By default it is p50, or the total time for programs
-    without inferences. `judge` has labels and a metric for kept outputs. The outputs of a group are those of its
-    first session that kept any. Raises ValueError for fewer than two groups.
+    `ranked_by` is the key of the figure that ranks the groups; None means p50, or the total time for programs without
+    inferences. `judge` has labels and a metric for kept outputs. Raises ValueError for fewer than two groups.
     """
     if len(groups) < 2:
         raise ValueError("a comparison needs two sessions or groups")
@@ -157,7 +153,7 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
 
 
 def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
-    """Return the value that all sessions of a group share. If they differ, return all values as one text."""
+    """Return the value that all sessions of a group share, or a text with all values if they differ."""
     each = list(dict.fromkeys(map(read, group.samples)))
     return each[0] if len(each) == 1 else ", ".join(map(str, each))
 
@@ -207,13 +203,10 @@ def ratio(base: Group, other: Group, figure: Figure, level: float = LEVEL) -> Ra
 def _needs(
     base: Group, other: Group, figure: Figure, found: Contrast | None, level: float
 ) -> tuple[int | None, float | None]:
-    """Return `(sessions, seconds)`: how many sessions each side needs for a certain difference, and their total time.
+    """Return how many sessions each side needs for a certain difference, and the time in s of all these sessions.
 
-    A difference is certain if its interval excludes 0, or lies within the limits of "the same". `seconds` is the time
-    of the sessions of both sides together. A number that cannot be computed is None. If the present sessions have too
-    few inferences, `sessions` is None, and `seconds` is how long they should have been in total. `found` is the
-    difference found so far, or None if unknown. `level` is the share of intervals that may miss the true value, such as
-    0.05.
+    If the present sessions have too few inferences, only their needed time is known. None means unknown. `found` is the
+    present difference. `level` is the share of intervals that may miss the true value, such as 0.05.
     """
     samples = (*base.samples, *other.samples)
     lasted_s = [(one.session.duration_ns or 0) / 1e9 for one in samples]
@@ -225,6 +218,7 @@ def _needs(
     if found is None or not found.error:
         return None, None
     sizes = len(base.samples), len(other.samples)
+    # A difference is certain if its interval excludes 0, or lies within the limits of "the same".
     off = abs(found.difference)
     within = figure.within if figure.is_difference else math.log1p(figure.within)
     meters = _of_meters(base, other, figure)  # No number of sessions reduces the errors of meters.
@@ -248,8 +242,8 @@ def judged(
     """Return the ratio of two means, with a verdict on whether the difference is real.
 
     `before` and `after` are the means of baseline and group, on the figure's scale (a logarithm for ratios). `found` is
-    their difference with its uncertainty, or None if that is unknown. `level` is the share of intervals that may miss
-    the true value. `is_lone` says that each side has one session.
+    their difference with its uncertainty, or None if unknown. `level` is the share of intervals that may miss the true
+    value. `is_lone` says that each side has one session.
     """
     if figure.is_difference:
         whole = Ratio(None, None, "unknown", round(after - before, 6), None, "")
@@ -305,7 +299,7 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 def _of_meters(base: Group, other: Group, figure: Figure) -> float:
     """Return the standard uncertainty that the power meters of two groups add to the difference of a figure.
 
-    Each group is taken to have one meter, that of its first session.
+    A group's meter is that of its first session.
     """
     if figure.meter is None:
         return 0.0
@@ -314,7 +308,7 @@ def _of_meters(base: Group, other: Group, figure: Figure) -> float:
 
 
 def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
-    """Return the rows after a test for false discoveries: a difference that fails it gets the verdict "unknown".
+    """Return the rows after a test for false discoveries: a difference that fails the test gets the verdict "unknown".
 
     `leads` are the keys of the main figures, which are exempt.
     """
@@ -336,7 +330,7 @@ def discovered(rows: list[Row], leads: Collection[str] = LEADS) -> list[Row]:
 def _ranking(groups: Sequence[Group], figure: Figure) -> tuple[Rank, ...]:
     """Return the ranks of the groups by one figure, the best first.
 
-    Groups that do not differ significantly share a rank. All pairs are compared, with intervals that hold jointly.
+    Groups that do not differ significantly share a rank.
     """
     known = [(value, group) for group in groups if (value := _value(group, figure)) is not None]
     known.sort(key=lambda pair: pair[0], reverse=figure.more == "faster")

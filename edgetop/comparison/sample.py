@@ -1,8 +1,7 @@
 """Samples: what a comparison uses of each session, namely its report and how much its figures vary within it.
 
-The two variants of an A/B session are two samples. Each has the inferences of its own turns. Their ratio is measured
-turn by turn, so it is known far better than for two sessions. Measurements of a process or the whole board (memory,
-CPU, heat) belong to both variants, so they are left out of both samples.
+The two variants of an A/B session are two samples, each with the inferences of its own turns. Measurements of a process
+or the whole board (memory, CPU, heat) belong to both variants, so both samples lack them.
 """
 
 import statistics
@@ -66,10 +65,7 @@ class Sample:
 
     @property
     def crowding(self) -> float:
-        """Return the logarithm of the factor by which other processes may have slowed the session; 0 for no slowdown.
-
-        The factor is estimated from the share of the CPU cores that these processes used.
-        """
+        """The logarithm of the factor by which other processes may have slowed the session; 0 for no slowdown."""
         others = (self.others_pct or 0.0) / 100 / (self.session.board.cores or 1) + (self.steal_pct or 0.0) / 100
         return float(np.log1p(max(others, 0.0)))
 
@@ -85,7 +81,7 @@ class Group:
 def p99_spread(samples: Sequence[Sample]) -> float | None:
     """Return how much p99 varies between sessions: its standard deviation divided by its mean.
 
-    Return None if fewer than two sessions have a p99.
+    The result is None if fewer than two sessions have a p99.
     """
     known = [one.report.latency.p99_ms for one in samples if one.report.latency.p99_ms is not None]
     if len(known) < 2 or not (mean := statistics.fmean(known)):
@@ -112,7 +108,7 @@ def sample(analysis: Analysis) -> Sample:
 
 
 def of_stream(name: str) -> str:
-    """Return the suffix of a figure's key that names the figure's model, for sessions with several models.
+    """Return the suffix of a figure's key for one model, if sessions run several models.
 
     >>> of_stream("detector")
     '[detector]'
@@ -121,10 +117,9 @@ def of_stream(name: str) -> str:
 
 
 def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[float, ...]]:
-    """Return the latency percentiles and the mean latency of each part of a session, by key, such as `p50_ms`.
+    """Return the latency percentiles and the mean latency of each part of a session in ms, by key, such as `p50_ms`.
 
-    Each value of the dict is a tuple with a latency in ms for each part. `parts` has the latency histogram of each
-    part. `of` is appended to the keys.
+    `parts` has the latency histogram of each part. `of` is appended to the keys.
     """
     figures = [
         {**dict(zip(PERCENTILE_KEYS, percentiles, strict=True)), "mean": _mean_ns(counts)}
@@ -135,9 +130,9 @@ def _quarters(parts: Sequence[histogram.Counts], of: str) -> dict[str, tuple[flo
 
 
 def neighbours(analysis: Analysis) -> tuple[float | None, float | None]:
-    """Return `(others, steal)` in percent of a core: mean CPU use of other processes, and time taken by a hypervisor.
+    """Return the mean CPU use of other processes, and the CPU time taken by a hypervisor, in percent of a core.
 
-    Each is None if unknown.
+    None means unknown.
     """
     others, steal = (analysis.tracks.one(name) for name in ("load/others", "load/steal"))
     return others.mean if others else None, steal.mean if steal else None
@@ -202,14 +197,13 @@ def _variant(analysis: Analysis, view: AbView, side: int) -> Sample:
 
 
 def in_turns(base: Sample, other: Sample) -> AbView | None:
-    """Return the results of an A/B session if the samples are its two variants, else None."""
+    """Return the results of an A/B session if the samples are its two variants, or None if not."""
     return base.in_turns if base.in_turns is other.in_turns else None
 
 
 def turns_ratio(view: AbView, key: str) -> Ratio | None:
-    """Return B divided by A for a figure of an A/B session, or None if the session does not give that ratio.
-
-    `key` is the figure's key, such as `p50_ms`.
+    """Return B divided by A for the figure `key`, such as `p50_ms`, or None if the A/B
+    session does not give that ratio.
     """
     return view.ratios.get(OF_TURNS.get(key, ""))
 
@@ -231,10 +225,10 @@ KEYS: Mapping[str, Callable[[Manifest], str | None]] = {
 
 
 def grouped(samples: Sequence[Sample], key: str | None) -> tuple[Group, ...]:
-    """Return the samples in groups that have the same value of `key`. If `key` is None, each sample is its own group.
+    """Return the samples in groups with the same value of `key`, in the order of their first samples.
 
-    `key` is a label that the user gave, or one of KEYS. Groups are in the order of their first sample. Raises
-    InputError if a session lacks the key.
+    `key` is a label that the user gave, or one of KEYS; None makes each sample a group. Raises InputError if a session
+    lacks the key.
     """
     found: dict[str, list[Sample]] = {}
     names: list[str] = []

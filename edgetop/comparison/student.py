@@ -1,9 +1,9 @@
 """The difference between the means of two sides of a comparison, and its uncertainty.
 
-The unit is the session. Successive inferences are similar, so thousands of them say little more than a few. If a side
-has several sessions, their spread decides, by Student's t test. If the sides differ in size or spread, the test is that
-of Welch 1947 (The generalization of Student's problem when several population variances are involved, Biometrika 34).
-If each side has one session, the spread between runs is unknown, so each session brings its own, cautious estimate.
+The unit is the session, because successive inferences are similar. If a side has several sessions, their spread
+decides, by Student's t test, or by that of Welch 1947 if the sides differ in size or spread (The generalization of
+Student's problem when several population variances are involved, Biometrika 34). If each side has one session, the
+spread between runs is unknown, so each session brings its own, cautious estimate.
 """
 
 import bisect
@@ -49,7 +49,7 @@ class Contrast:
         return self.difference - half, self.difference + half
 
     def with_fixed(self, error: float) -> "Contrast":
-        """Return a copy to which one more standard error is added, which no number of sessions reduces.
+        """Return a copy with one more standard error, which no number of sessions reduces.
 
         The degrees of freedom follow from the formula of Welch and Satterthwaite (JCGM 100:2008, G.4.1).
         """
@@ -61,17 +61,14 @@ class Contrast:
 
     @property
     def chance(self) -> float:
-        """Return the two-sided p-value: the probability of a difference this large if there is none in truth."""
+        """The two-sided p-value: the probability of a difference at least this large if there is none in truth."""
         if not self.error:
             return float(not self.difference)
         return tails(abs(self.difference) / self.error, self.freedom)
 
 
 def contrast(first: Side, second: Side) -> Contrast | None:
-    """Return the difference of the two sides' means with its uncertainty, or None if the uncertainty is unknown.
-
-    The uncertainty is unknown if each side has one session, and one of them has no estimate of the spread between runs.
-    """
+    """Return the difference of the two sides' means with its uncertainty, or None if the uncertainty is unknown."""
     difference = float(np.mean(second.values)) - float(np.mean(first.values))
     sizes = len(first.values), len(second.values)
     if max(sizes) == 1:
@@ -89,7 +86,7 @@ def contrast(first: Side, second: Side) -> Contrast | None:
 
 
 def sessions_needed(spread: float, target: float, level: float = LEVEL) -> int | None:
-    """Return how many sessions each side needs for an interval of at most plus or minus `target`; None if over 1,000.
+    """Return how many sessions each side needs for an interval of at most plus or minus `target`; None for over 1,000.
 
     `spread` is the standard deviation between sessions of one side. `level` is the share of intervals that may miss the
     true value.
@@ -118,12 +115,10 @@ _MOST_FREEDOM = 1e4
 
 @functools.lru_cache(64)
 def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays: values of t from 0 on, and the probability that |t| is greater than each.
-
-    `freedom` is the number v of degrees of freedom of Student's distribution. With t = sqrt(v) tan(u), its density is
-    proportional to cos(u)^(v-1), which is smooth and ends at pi/2.
-    """
+    """Return values of t from 0 on, and for each the probability that |t| is greater, in Student's distribution."""
     freedom = min(max(freedom, 1.0), _MOST_FREEDOM)
+    # With v degrees of freedom and t = sqrt(v) tan(u), the density is proportional to cos(u)^(v-1), which is smooth and
+    # ends at pi/2.
     angle = np.linspace(0, np.pi / 2, _PLACES)
     density = np.cos(angle) ** (freedom - 1)
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
@@ -131,7 +126,7 @@ def _beyond(freedom: float) -> tuple[np.ndarray, np.ndarray]:
 
 
 def quantile(level: float, freedom: float) -> float:
-    """Return the t that Student's |t| exceeds with probability `level`. `freedom` are the degrees of freedom.
+    """Return the t that Student's |t| exceeds with probability `level`. `freedom` is the number of degrees of freedom.
 
     >>> [round(quantile(0.05, v), 3) for v in (1, 2, 8, 1e9)], round(quantile(0.01, 8), 3)
     ([12.706, 4.303, 2.306, 1.96], 3.355)
@@ -141,7 +136,7 @@ def quantile(level: float, freedom: float) -> float:
 
 
 def tails(t: float, freedom: float) -> float:
-    """Return the probability that Student's |t| exceeds `t`. `freedom` are the degrees of freedom.
+    """Return the probability that Student's |t| exceeds `t`. `freedom` is the number of degrees of freedom.
 
     >>> round(tails(2.306, 8), 4), tails(0.0, 3)
     (0.05, 1.0)

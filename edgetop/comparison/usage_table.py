@@ -1,7 +1,7 @@
 """The usage table: the CPU, memory, network and disks that sessions used, with a row for each session or group.
 
-The keys are the same as in `usage` of `report --json`. A group of several sessions has the median of each figure, and
-the highest of each peak.
+The keys are those in `usage` of `report --json`. A group of several sessions has the median of each figure, and the
+highest of each peak.
 """
 
 import statistics
@@ -29,9 +29,9 @@ class UsageRow:
 
 
 def usage_row(name: str, usages: Iterable[UsageFigures | None]) -> UsageRow | None:
-    """Return a row called `name` about the resources that one or several sessions used.
+    """Return a row called `name` about the resources that one or several sessions used; None if no session has figures.
 
-    `usages` has None for a session without such figures. The result is None if all are None.
+    `usages` has None for a session without figures.
     """
     known = [asdict(usage) for usage in usages if usage is not None]
     return UsageRow(name, tuple(_together(key, [one[key] for one in known]) for key in KEYS)) if known else None
@@ -45,6 +45,6 @@ def _together(key: str, values: Sequence[float | None]) -> float | None:
 
 
 def usage_rows(groups: Sequence[Group]) -> tuple[UsageRow, ...]:
-    """Return a row about used resources for each group of a comparison. Groups without such figures are left out."""
+    """Return a row about used resources for each group of a comparison that has such figures."""
     rows = (usage_row(group.name, (one.report.usage for one in group.samples)) for group in groups)
     return tuple(row for row in rows if row is not None)
