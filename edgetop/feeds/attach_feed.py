@@ -1,7 +1,7 @@
 """A feed of a session that another process runs. It reads the session's recording, then follows what is appended.
 
-It follows the journal (the files that a running session appends to) until the session ends. Commands, such as a stop,
-go through the session's socket. A separate thread sends them, so the screen does not wait for the answer.
+Commands, such as a stop, go through the session's socket. A separate thread sends them, so the screen does not wait for
+the answer.
 """
 
 import threading
@@ -48,7 +48,9 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """The session's present path. It changes if the folder is moved, or if the run continues as a new session."""
+        """The session's present path, which changes if the folder is moved, or if the
+        run continues as a new session.
+        """
         return self.folder.name
 
     @property

@@ -32,7 +32,7 @@ class Can(Flag):
 
 @frozen
 class Mark:
-    """An event of a session, to which the user can jump in a replay."""
+    """An event of a session to which the user can jump in a replay."""
 
     t_ns: int
     kind: str  # kind of the event
@@ -51,18 +51,18 @@ class Transport:
 
 
 class Player(Protocol):
-    """The controls of a replay. A feed with the abilities SEEK and SPEED has one."""
+    """The controls of a replay, which feeds with the abilities SEEK and SPEED have."""
 
     @property
     def transport(self) -> Transport: ...
 
     def play(self, playing: bool) -> None:
-        """Play if `playing`, else pause. At the end of the session, playing starts again at its beginning."""
+        """Play, or pause if `playing` is false. At the end of the session, playing starts again at its beginning."""
 
     def set_speed(self, speed: float) -> None: ...
 
     def seek(self, t_ns: int) -> None:
-        """Go to the session time `t_ns`, in ns. A time outside of the session means its beginning or end.
+        """Go to the session time `t_ns`. A time outside of the session means its beginning or end.
 
         The next `read` returns the whole session up to there.
         """
@@ -70,14 +70,14 @@ class Player(Protocol):
     def ahead(self) -> Batch | None:
         """Return the next part of the session, or None at the end.
 
-        The first call returns the beginning of the session. The replay's position has no effect.
+        The first call returns the beginning of the session.
         """
 
     def checkpoint_ns(self) -> int | None:
-        """Return a session time in ns if the caller of `ahead` must save its state now, to find it again by this time.
+        """Return the session time at which the caller of `ahead` must save its state now, or None if it need not.
 
-        Return None if no state must be saved now. After a later seek, a batch may begin at this time instead of at the
-        session's beginning. The caller then needs the saved state.
+        After a seek, a batch may begin at this time instead of at the session's beginning, and continue the saved
+        state.
         """
 
 
@@ -87,7 +87,10 @@ MAX_WAITING_BATCHES = 256  # more waiting batches are merged
 
 
 class BatchQueue:
-    """A queue of batches (parts of a session's data) between two threads. The reader gets waiting batches as one."""
+    """A queue of batches (parts of a session's data) between two threads.
+
+    The reader gets all waiting batches as one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -107,17 +110,14 @@ class BatchQueue:
                 self._waiting = [merge(self._waiting)]
 
     def take(self) -> Batch | None:
-        """Remove all waiting batches and return them as one batch, or None if there are none."""
+        """Remove all waiting batches and return them as one batch, or None if there are no batches."""
         with self._lock:
             waiting, self._waiting, self._inferences = self._waiting, [], 0
         return merge(waiting) if waiting else None
 
 
 class Refusal:
-    """The reason why the session refused the last command, such as a stop.
-
-    `str(refusal)` is this reason during the first 10 s, then "".
-    """
+    """Why the session refused the last command, such as a stop. `str(refusal)` is the reason for 10 s, then ""."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -137,7 +137,7 @@ class Feed(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether everything has been read, and no more data will come."""
+        """Whether everything has been read and no more data will come."""
 
     @property
     def player(self) -> Player | None:
@@ -145,13 +145,10 @@ class Feed(Protocol):
 
     @property
     def trouble(self) -> str:
-        """A sentence that says why data are missing or what has failed, or "" if all is well."""
+        """A sentence that says why data are missing or what has failed; "" if all is well."""
 
     def read(self) -> Batch | None:
-        """Return everything that is new since the last call as one batch, or None if nothing is.
-
-        The call takes long only if the whole session is read again, for example after a seek.
-        """
+        """Return everything that is new since the last call as one batch, or None if nothing is new."""
 
     def order(self, order: Order) -> None:
-        """Send a command, such as a stop, to the session. Does nothing if the feed lacks the ability for it."""
+        """Send a command, such as a stop, to the session, unless the feed lacks the ability for this command."""

@@ -1,7 +1,7 @@
 """Follow many boards at once. Each board sends a summary once a second over a separate link, which may hang or break.
 
-Each board has a thread, so a problem with one board does not affect others. The thread pauses `LEAST_S` seconds between
-two reads, and reconnects after increasing pauses. Data from a board are not trusted.
+Each board has a thread, so a problem with one board does not affect others. A thread reconnects after increasing
+pauses. Data from a board are not trusted.
 """
 
 import re
@@ -79,7 +79,7 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """True if the board sends no data, and none are expected soon."""
+        """Whether the board sends no data, and is not expected to do so soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property
@@ -89,9 +89,8 @@ class BoardView:
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """Return the text in which a filter looks for the user's words.
-
-        It has the board's name, host, group, labels, verdict, model and type, in lower case.
+        """Return the text in which a filter looks for the user's words, such as the
+        board's name, labels and verdict.
         """
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
@@ -121,7 +120,7 @@ class Logged:
 
 
 class Board:
-    """One of the watched boards, with the newest data from it. A thread receives the data."""
+    """One of the watched boards, with the newest data from it. The data arrive on a separate thread."""
 
     def __init__(
         self, address: Address, connect: Connect, gates: Sequence[str], clock: Clock, log: Callable[[Logged], None],
@@ -253,8 +252,7 @@ class Board:
     def _handle(self, received: remote.Received, *, is_first: bool) -> bool:
         """Handle a message from the board. Return whether the link's first summary has still to come.
 
-        `is_first` is what the previous call returned, or True at first. The first summary repeats earlier events. These
-        are not logged again. Raises ValueError for an invalid message.
+        `is_first` is what the previous call returned, or True at first. Raises ValueError for an invalid message.
         """
         if isinstance(received, remote.Confirmed):
             self._confirm(received.number, received.answer.error if received.answer.is_refusal else "")
@@ -268,6 +266,7 @@ class Board:
                 self._report("info", f"the link is back after {formatting.duration(now_ns - self._came_ns)}")
             self._view = replace(self._view, state="live", reason="", summary=summary)
             self._came_ns, self._attempts = now_ns, 0
+            # The first summary repeats earlier events, which are not logged again.
             known_ns = self._newest_event_ns + NS if is_first else -(2**62)
             for happened in received.events:
                 t_ns = now_ns - int(happened.age_s * NS)
@@ -294,8 +293,8 @@ class Fleet:
         """Prepare to watch the boards at `addresses`.
 
         `connect` takes an address and returns the function that connects to it. `gates` are the conditions that each
-        board checks, in the form of `--fail-if`. `refused` has the names of boards that are not contacted, with the
-        reasons. `pauses_s` are the pauses in seconds before the first, second, ... attempt to reconnect.
+        board checks, in the form of `--fail-if`. `refused` has the reasons for not contacting boards, by name.
+        `pauses_s` are the pauses before attempts to reconnect.
         """
         self.clock = clock
         self._log: deque[Logged] = deque(maxlen=MAX_LOG)

@@ -1,7 +1,4 @@
-"""The feed of the session that runs in this process.
-
-It passes data from the session's thread to the screen's thread.
-"""
+"""The feed of the session that runs in this process, from the session's thread to the screen's thread."""
 
 import threading
 
@@ -17,7 +14,7 @@ class LiveFeed:
     def __init__(self, *, outlives_its_screen: bool = False) -> None:
         """Begin without data.
 
-        `outlives_its_screen` says whether the session can go on without a screen, for `edgetop attach`.
+        `outlives_its_screen` says that the session can go on without a screen, for `edgetop attach`.
         """
         self._outlives_its_screen = outlives_its_screen
         self._waiting = BatchQueue()

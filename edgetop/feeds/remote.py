@@ -44,7 +44,7 @@ class UnreachableError(InputError):
 
 
 class MisfitError(InputError):
-    """Raised if another version of edgetop answers. `version` is the version that it reports, such as "0.9.0"."""
+    """Raised if another version of edgetop answers: `version`, such as "0.9.0"."""
 
     def __init__(self, why: str, version: str) -> None:
         super().__init__(why)
@@ -53,7 +53,7 @@ class MisfitError(InputError):
 
 class Link(Protocol):
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that have arrived. Wait for the first byte for at most `timeout_s` seconds.
+        """Return the bytes that have arrived, after waiting at most `timeout_s` seconds for the first.
 
         Raises TimeoutError if none arrive, and LinkEndedError if the other end has closed the link.
         """
@@ -62,10 +62,10 @@ class Link(Protocol):
         """Write bytes without waiting. Raises LinkEndedError if the link does not accept them."""
 
     def answered(self) -> None:
-        """Note that edgetop on the board has answered. After that, ssh asks for no password."""
+        """Note that edgetop on the board has answered, so that ssh asks for no password any more."""
 
     def hang_up(self) -> None:
-        """End the link. Another thread that waits in `read` then returns."""
+        """End the link. A thread that waits in `read` then returns."""
 
     def close(self) -> str:
         """Close the link. If it had already ended by itself, return the reason, else ""."""
@@ -77,7 +77,7 @@ Connect = Callable[[str | None, bool], Link]
 
 @frozen
 class Confirmed:
-    """The board's answer to a command. `number` is the number with which the command was sent."""
+    """The board's answer to the command that was sent with `number`."""
 
     number: int
     answer: Answer
@@ -85,7 +85,7 @@ class Confirmed:
 
 @frozen
 class Over:
-    """Says that the session is over, and that the board has sent everything."""
+    """Says that the session is over and the board has sent everything."""
 
 
 @frozen
@@ -106,11 +106,9 @@ class Conversation:
     ) -> None:  # fmt: skip
         """Greet the board over `link` and ask for the data after `position`, or for all data if `position` is None.
 
-        `position` says how far an earlier link got. `where` is the board's name. `hello_s` is how many seconds the
-        board may take to answer. `gates` are conditions in the form of `--fail-if`, or None. With `gates`, the board is
-        asked for summaries instead of data. Each summary says whether the conditions hold.
-
-        Raises InputError if the board refuses, and UnreachableError if a later attempt may succeed.
+        `where` is the board's name. `hello_s` is how long the board may take to answer. With `gates`, conditions in the
+        form of `--fail-if`, the board is asked for summaries that say whether these hold, instead of data. Raises
+        InputError if the board refuses, and UnreachableError if a later attempt may succeed.
         """
         self.link, self._where = link, where
         self._parser, self._decoder = FrameParser(), Decoder()
@@ -144,10 +142,7 @@ class Conversation:
         self.session = begin.text("session")  # path to request when reconnecting
 
     def _quoted(self) -> str:
-        """Return what the board printed before its greeting, as the start of a sentence.
-
-        Returns "" if it printed nothing.
-        """
+        """Return what the board printed before its greeting, as the start of a sentence, or "" if there was nothing."""
         noise = " ".join(self._parser.noise.decode("utf-8", "replace").split())
         return f'"{cut(clean(noise), MAX_QUOTED)}", ' if noise else ""
 
@@ -158,8 +153,8 @@ class Conversation:
     def _next(self, timeout_s: float) -> Frame:
         """Return the next message from the board.
 
-        Raises TimeoutError if nothing arrives for `timeout_s` seconds, or if more than `timeout_s` seconds pass between
-        the first and the last byte of the message.
+        Raises TimeoutError if nothing arrives for `timeout_s` seconds, or if the message takes longer than that to
+        arrive.
         """
         until_s = math.inf
         while not self._pending:
@@ -202,7 +197,7 @@ class Conversation:
     def order(self, number: int, order: Order) -> None:
         """Send a command, such as a stop. The board's answer will have the same `number`.
 
-        Raises LinkEndedError if the link is broken, or ValueError if the note in `order` is too long.
+        Raises LinkEndedError if the link is broken, and ValueError if the note in `order` is too long.
         """
         self.link.write(relay_frames.pack_line(relay_frames.COMMAND, number, pack_order(order)))
 
@@ -217,9 +212,8 @@ class RemoteFeed:
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
         """Connect, and wait until the board has named its session.
 
-        `connect` returns a new link to the board. `where` is the board's name. `pauses_s` are the pauses in
-        seconds before the first, second, ... attempt to reconnect. Raises InputError if there is nothing to
-        watch.
+        `connect` returns a new link to the board. `where` is the board's name. `pauses_s` are the pauses before
+        attempts to reconnect. Raises InputError if there is nothing to watch.
         """
         self._connect, self._where, self._clock, self._pauses_s = connect, where, clock, pauses_s
         self._waiting = BatchQueue()
@@ -282,10 +276,9 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Leave the session, which continues on the board.
+        """Leave the session, which continues on the board, after up to `timeout_s` seconds for the answers to commands.
 
-        First wait up to `timeout_s` seconds for the answers to commands. Return the kinds of the commands
-        without an answer, such as "mark".
+        Return the kinds of the commands without an answer, such as "mark".
         """
         deadline_ns = self._clock.monotonic_ns() + int(timeout_s * NS)
         while self._orders and Can.STOP in self.can and self._clock.monotonic_ns() < deadline_ns:

@@ -16,15 +16,15 @@ STOPS_AT_ONCE = 2  # stops to read at once when looking ahead, which takes a ten
 
 
 class ReplayFeed:
-    """A feed of a recorded session, with the controls of a replay. It plays until it is paused."""
+    """A feed of a recorded session, with the controls of a replay. Playing starts at once."""
 
     trouble = ""
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
-        """Read the index of `recording`. This takes a few tenths of a second for a session of a day.
+        """Read the index of `recording`, which takes a few tenths of a second for a session of a day.
 
-        `speed` is how many seconds of the session are played per second. `from_ns` is the session time, in ns, where
-        the replay begins.
+        `speed` is how many seconds of the session are played per second. The replay begins at the session time
+        `from_ns`.
         """
         self._recording = RecordingByTime(recording)
         self._clock = clock
@@ -113,9 +113,9 @@ class ReplayFeed:
 
     @property
     def _checkpoint_distance(self) -> int:
-        """Return how many of the recording's `stops_ns` it is from one saved state of the reader to the next.
+        """Return how many of the recording's `stops_ns` lie between two saved states of the reader.
 
-        `stops_ns` are the session times up to which reading is fastest.
+        Reading up to one of these session times is fastest.
         """
         least = -(-len(self._recording.stops_ns) // MAX_CHECKPOINTS)
         return least if least <= STOPS_AT_ONCE else -(-least // STOPS_AT_ONCE) * STOPS_AT_ONCE
@@ -125,10 +125,7 @@ class ReplayFeed:
 
 
 def _marks(recording: RecordingByTime) -> tuple[Mark, ...]:
-    """Return the important events of the recording, sorted by time. The user can jump to each.
-
-    Slowdowns and alerts are left out, because the analysis of the replay finds them again.
-    """
+    """Return the important events of the recording, sorted by time, to which the user can jump."""
     table = recording.tables["events"]
     events = (event for some in table.between(START, table.end) for event in some)
     marks = [

@@ -63,19 +63,17 @@ class LentTerminal:
         self._tty = -1
 
     def _give_to(self, group: int) -> None:
-        """Make the process group `group` the terminal's foreground group.
-
-        The signal SIGTTOU, which would stop this process, is blocked meanwhile.
-        """
+        """Make the process group `group` the terminal's foreground group."""
+        # SIGTTOU would stop this process.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTTOU})
         with contextlib.suppress(OSError):  # the terminal has hung up
             os.tcsetpgrp(self._tty, group)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def follow_stop(self) -> None:
-        """If the user has suspended the process group of ssh, suspend this process too.
+        """Suspend this process too, if the user has suspended ssh.
 
-        When the user continues this process, ssh is continued as well.
+        When this process goes on, ssh is continued as well.
         """
         if self._tty < 0:
             return
@@ -87,7 +85,7 @@ class LentTerminal:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether a process of ssh's group has the terminal open. ssh has it open only while it asks a question."""
+        """Whether a process of ssh's group has the terminal open, which means that ssh asks a question."""
         return self._tty >= 0 and _has_tty_open(self._leader)
 
 
@@ -125,9 +123,8 @@ class Target:
 
 
 def parse_target(text: str) -> Target:
-    """Return the host and the session in a text of the form `ssh:[USER@]HOST[:SESSION]`.
-
-    An IPv6 address is in brackets.
+    """Return the host and the session in a text of the form `ssh:[USER@]HOST[:SESSION]`,
+    with an IPv6 address in brackets.
 
     Raises InputError if the text has another form.
 
@@ -144,10 +141,9 @@ def parse_target(text: str) -> Target:
 
 
 def command_line(target: Target, over_there: str, *, attended: bool) -> list[str]:
-    """Return the command line of ssh, as a list. ssh will run the shell command `over_there` on the board `target`.
+    """Return the command line of ssh that runs the shell command `over_there` on the board `target`.
 
-    `attended` says whether ssh may ask for a password on the terminal. The option -T prevents a remote terminal,
-    because a terminal would change bytes. Forwardings in the user's configuration are disabled.
+    `attended` says whether ssh may ask for a password on the terminal.
     """
     batch = () if attended else ("-o", "BatchMode=yes")
     return ["ssh", "-T", *batch, *_KEEPALIVE, "-o", "ClearAllForwardings=yes", "--", target.host, over_there]
@@ -172,10 +168,9 @@ class SshLink:
     ) -> None:
         """Start ssh, which runs `edgetop relay` on the board `target`. Raises InputError if ssh cannot be started.
 
-        `session` is the path of the session on the board, or None for the newest session. `remote_command` starts
-        edgetop there. The board's shell interprets this command, so `~` is the home folder there. `attended` says
-        whether ssh may ask for a password on the terminal. `on_line` gets each line that ssh prints on stderr, on
-        another thread.
+        `session` is the path of the session on the board, or None for the newest. The board's shell interprets
+        `remote_command`, which starts edgetop there. `attended` says whether ssh may ask for a password on the
+        terminal. `on_line` gets each line that ssh prints on stderr, on another thread.
         """
         over_there = f"{remote_command} relay" + (f" -- {shlex.quote(session)}" if session else "")
         line = command_line(target, over_there, attended=attended)
@@ -207,7 +202,7 @@ class SshLink:
                     self._on_line(text)
 
     def read(self, timeout_s: float) -> bytes:
-        """Return the bytes that have arrived. Wait for the first byte for at most `timeout_s` seconds.
+        """Return the bytes that have arrived, after waiting at most `timeout_s` seconds for the first.
 
         Raises TimeoutError if none arrive, and LinkEndedError if ssh has ended. The time in which ssh asks the user a
         question does not count.
@@ -229,21 +224,19 @@ class SshLink:
     def answered(self) -> None:
         """Take the terminal back from ssh.
 
-        Call this when edgetop on the board has answered, so ssh asks no more questions.
+        Call this when edgetop on the board has answered, so that ssh asks no more questions.
         """
         if self._terminal:
             self._terminal.take_back()
 
     def write(self, data: bytes) -> None:
-        """Write bytes to ssh without waiting. Raises LinkEndedError if ssh is gone or its pipe is full.
-
-        The messages are small, so a full pipe means that nobody reads them.
-        """
+        """Write bytes to ssh without waiting. Raises LinkEndedError if ssh is gone or its pipe is full."""
         assert self._process.stdin
         try:
             taken = os.write(self._process.stdin.fileno(), data)
         except OSError:
             raise LinkEndedError from None
+        # Messages are small, so a full pipe means that nobody reads them.
         if taken < len(data):
             raise LinkEndedError
 
@@ -251,20 +244,18 @@ class SshLink:
         self._signal(signal.SIGTERM)
 
     def _signal(self, number: int) -> None:
-        """Send a signal to ssh and its child processes, such as a proxy. `number` is the signal's number."""
+        """Send a signal to ssh and its child processes, such as a proxy."""
         if self._process.returncode is None:
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, number)
 
     def _ends_within(self, seconds: float) -> bool:
-        """Wait at most `seconds` for ssh to end, and return whether ssh has ended.
-
-        The exit status is left unread, so that the kernel does not give the number of ssh's process group to another
-        process.
-        """
+        """Wait at most `seconds` for ssh to end, and return whether ssh has ended."""
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
             try:
+                # WNOWAIT leaves the exit status unread, so that the kernel does not give the number of ssh's process
+                # group to another process.
                 if os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
                     return True
             except ChildProcessError:

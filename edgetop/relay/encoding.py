@@ -1,9 +1,8 @@
 """Encode batches (parts of a session's data) for a link between a board and a viewer.
 
-A batch has the form of a frame of the journal (the files to which a running session appends) with two additions: the
-aggregates of a long history, and the analysis that the board itself has made. All batches of one sender form one
-deflate stream, so repeated content costs little. The decoder trusts nothing: it raises ValueError for impossible
-values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
+A batch has the form of a frame of the journal, with two additions: the aggregates of a long history, and the analysis
+that the board itself has made. All batches of one sender form one deflate stream, so repeated content costs little. The
+decoder raises ValueError for impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
 """
 
 import itertools
@@ -48,7 +47,7 @@ _AGGREGATES, _JUDGED = 100, 101  # kinds of parts, in addition to those of a jou
 
 
 class Encoder:
-    """Encodes the batches of one sender. A batch can be decoded only after all earlier ones."""
+    """Encodes the batches of one sender. To decode a batch, all earlier ones must have been decoded."""
 
     def __init__(self) -> None:
         self._stream = zlib.compressobj(6, wbits=-zlib.MAX_WBITS)
@@ -65,9 +64,9 @@ class Encoder:
 
 
 class Decoder:
-    """Decodes the batches that one Encoder, or several in succession, have encoded.
+    """Decodes the batches of one Encoder, or of several in succession.
 
-    After a method has raised ValueError, the object must not be used any more.
+    After a ValueError, do not use the object any more.
     """
 
     def __init__(self) -> None:
@@ -130,11 +129,9 @@ def _check(batch: Batch) -> None:
 
 
 def _check_seconds(seconds: Seconds, until_ns: int) -> None:
-    """Raise ValueError if any row of the table `seconds` has impossible values. A row has the figures of one second.
+    """Raise ValueError if a row of the table has impossible values. `until_ns` is the session time at the batch's end.
 
-    `until_ns` is the session time at the batch's end. The histogram of a row counts latencies. Its total must be the
-    row's number of inferences. This is not required of rows more than `OLD_S` seconds before `until_ns`, because `past`
-    may merge the histograms of several rows into one row's. The totals over all rows must always agree.
+    The histograms must count as many latencies as there are inferences: in all rows together, and in each recent row.
     """
     rows, response = seconds.rows, seconds.response
     _require(_lie(rows["t_ns"], -NS, MAX_SESSION_NS - 1) and (rows["t_ns"] % NS == 0).all())
@@ -142,6 +139,7 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
     row = np.repeat(np.arange(len(rows)), np.diff(seconds.offsets))
     counted = np.bincount(row, weights=seconds.bucket_count, minlength=len(rows))
     _require(counted.sum() == rows["count"].sum(dtype=np.int64))
+    # In rows older than `OLD_S` seconds, `past` may have merged the histograms of several rows into one.
     _require((counted == rows["count"])[rows["t_ns"] > until_ns - OLD_S * NS].all())
     for name in ("count", "errors", "sum_ns", "jitter_sum_ns", "jitter_count"):
         _require((rows[name] >= 0).all())
@@ -164,7 +162,7 @@ def _check_seconds(seconds: Seconds, until_ns: int) -> None:
 
 
 def _shortened(batch: Batch) -> Batch:
-    """Return a copy of the batch in which the texts of events and operators have at most `MAX_TEXT` characters."""
+    """Return a copy of the batch in which the texts of events and operators are cut to `MAX_TEXT` characters."""
     infos: dict[int, tuple[OperatorInfo, ...]] = {}  # by id, since bursts share them
     for burst in batch.bursts:
         if id(burst.infos) not in infos:
@@ -181,10 +179,7 @@ def _of_short_kind(event: Event) -> Event:
 
 
 def _cut(value: Any, *names: str) -> Any:
-    """Return a copy of `value` in which the texts of the fields `names` have at most `MAX_TEXT` characters.
-
-    `value` is an event or an operator.
-    """
+    """Return a copy of an event or operator with the texts of the fields `names` cut to `MAX_TEXT` characters."""
     long = {name: text[:MAX_TEXT] for name in names if len(text := getattr(value, name) or "") > MAX_TEXT}
     return replace(value, **long) if long else value
 
@@ -209,7 +204,7 @@ STREAMS_AT_ONCE, BUCKETS_AT_ONCE = 1_024, 100_000  # rows of streams, and bucket
 def thinned(batch: Batch, span_s: float) -> Batch:
     """Return the data of `batch` that a screen needs. `span_s` is how many seconds the batch covers.
 
-    If there are many inferences, only the last one is kept. If there are many sensor readings, only extremes are kept.
+    If there are many inferences, only the last is kept; if there are many sensor readings, the extremes.
     """
     is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
@@ -234,7 +229,7 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Yield `events`, but of the log lines only the last `lines`. Long messages are cut.
+    """Yield the events with long messages cut, and with the last `lines` log lines.
 
     One further event stands for all log lines that were left out.
     """
@@ -277,9 +272,9 @@ def _range(number: int, length: int) -> tuple[int, int]:
 
 
 def _cuts(seconds: Seconds) -> list[int]:
-    """Return the row numbers at which to cut the table `seconds`, such as [0, 128, 200].
+    """Return the row numbers at which to cut the table so that each piece fits into a frame, such as [0, 128, 200].
 
-    Each piece then fits into a frame. The first number is 0, and the last is the number of rows.
+    The first number is 0, and the last is the number of rows.
     """
     share = np.full(len(seconds), 1 / SECONDS_AT_ONCE)  # of a frame, that a second needs
     if (tokens := seconds.tokens) is not None:

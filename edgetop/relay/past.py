@@ -1,10 +1,8 @@
 """Prepare the past of a session for a new viewer: the last minutes in full, older data coarse.
 
 The last eleven minutes have every second and reading, because charts and percentiles of ten minutes need them. Older
-data are only needed for the figures and the chart of the whole session. They become at most 2,048 merged seconds with
-about a hundred histograms, and 256 aggregates of each sensor. Counts, sums, extremes and histograms stay exact. Each
-function here says what becomes coarser. The board analyses the past itself (a judgement), because it still has all
-data.
+data become at most 2,048 merged seconds with about a hundred histograms, and 256 aggregates of each sensor. Counts,
+sums, extremes and histograms stay exact. The board analyses the past itself (a judgement), because it has all data.
 """
 
 import contextlib
@@ -62,8 +60,8 @@ Judge = Callable[[Iterator[Batch], int], Judged | None]
 def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
     """Yield the past of a session as frames: first a PLACE (where the journal goes on), then a BATCH for each part.
 
-    `folder` is the session's folder. `judge` analyses the session here, on the board; None for no analysis. Raises
-    InputError if the session cannot be read.
+    `folder` is the session's folder. `judge` analyses the session; None for no analysis. Raises InputError if the
+    session cannot be read.
     """
     recording = Recording(folder)
     segment, offset = recording.follow().place if recording.is_live else (0, 0)
@@ -77,8 +75,8 @@ def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:
     """Yield the session up to now as batches, with the older, coarse part first.
 
-    The first batch also has the manifest, and its `restart` is true. `judge` analyses the session here, on the board;
-    None for no analysis.
+    The first batch also has the manifest, and its `restart` is true. `judge` analyses the session; None for no
+    analysis.
     """
     end_ns = recording.end_ns
     fine_ns = max(0, end_ns // NS - FINE_S) * NS
@@ -100,7 +98,7 @@ def _coarse(recording: Recording, until_ns: int) -> Iterator[Batch]:
 
 
 def _streams_in(manifest: Manifest) -> int:
-    """Return how many parallel streams have their own figures in each second of the session, from 1 to 256."""
+    """Return how many streams have their own figures in each second of the session, from 1 to 256."""
     if manifest.ab:
         return 2
     return min(max(1, len(manifest.watched.streams)), 256) if manifest.watched else 1
@@ -109,8 +107,7 @@ def _streams_in(manifest: Manifest) -> int:
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
     """Yield the batches from the session time `fine_ns` on in full detail.
 
-    The first batch has the analysis of the session before `fine_ns`, which `judge` makes. No batch has an analysis if
-    `judge` is None or fails.
+    The first batch also has the analysis of the earlier session, unless `judge` is None or fails.
     """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None
@@ -123,11 +120,9 @@ def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[
 
 
 def _all(recording: Recording, late_ns: int) -> Iterator[Batch]:
-    """Yield the batches of the whole session, for analysis.
-
-    After the session time `late_ns`, in ns, each batch covers less time. So the analysis can stop close to that time.
-    """
+    """Yield the batches of the whole session, for analysis. After the session time `late_ns`, batches are shorter."""
     yield from recording.play(step_s=JUDGED_AT_ONCE_S, span=Span(end_ns=late_ns))
+    # Short batches let the analysis stop close to `late_ns`.
     for batch in recording.play(step_s=JUDGED_STEP_S, span=Span(late_ns)):
         yield replace(batch, manifest=None, restart=False)
 
@@ -144,12 +139,10 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) -> Iterator[Seconds]:
-    """Yield tables whose rows each have the figures of several seconds.
+    """Yield tables whose rows each have the figures of several seconds: the more, the longer the session.
 
-    `pieces` are tables with one row a second. `until_ns` is the session time, in ns, at which they end. `streams` is
-    the number of parallel streams. A row covers more seconds in a longer session, and with more streams. The p50 of a
-    row is the weighted mean of the seconds' p50, and its p99 their highest p99. Latency histograms are merged too, for
-    each stream apart.
+    `pieces` are tables with one row a second, which end at the session time `until_ns`. More parallel `streams` also
+    mean more seconds per row. The p50 of a row is the weighted mean of the seconds' p50, and its p99 their highest p99.
     """
     width = every_s = 1
     while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
@@ -161,7 +154,7 @@ def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) 
 
 
 def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
-    """Yield the rows of the tables `pieces` as tables of exactly `rows` rows each. The last table may be shorter."""
+    """Yield the rows of the tables `pieces` in tables of exactly `rows` rows. The last table may be shorter."""
     waiting: list[Seconds] = []
     for piece in pieces:
         waiting.append(piece)
@@ -177,7 +170,7 @@ def _portions(pieces: Iterator[Seconds], rows: int) -> Iterator[Seconds]:
 
 
 def _joined(seconds: Seconds, width: int) -> Seconds:
-    """Return the table `seconds` with its rows, one a second, merged into rows of `width` seconds each.
+    """Return the table with its rows of one second merged into rows of `width` seconds.
 
     The latency histograms must already be merged, over at least `width` seconds.
     """
@@ -193,13 +186,13 @@ def _joined(seconds: Seconds, width: int) -> Seconds:
 
 
 def _merged_tokens(tokens: TokenSeconds, starts: npt.NDArray[np.int64]) -> TokenSeconds:
-    """Return the table `tokens` with each group of successive rows merged into one row.
+    """Return the table with each group of successive rows merged.
 
-    `starts` are the row numbers at which the groups begin. The number of simultaneous requests (`active`) is unknown in
-    a merged row, because it changes.
+    `starts` are the row numbers at which groups begin.
     """
     rows, between = tokens.rows, tokens.itl.rows["count"].astype(np.float64)
     joined = np.zeros(len(starts), TOKEN_SECOND)
+    # The `active` fields, about simultaneous requests, stay 0, which means unknown.
     for name in ("requests", "tokens_in", "tokens_cached", "prefill_ns", "tokens_out"):
         joined[name] = np.add.reduceat(rows[name], starts)
     joined["position_max"] = np.maximum.reduceat(rows["position_max"], starts)
@@ -213,9 +206,9 @@ def _starts(rows: npt.NDArray[np.void], width: int) -> npt.NDArray[np.int64]:
 
 
 def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
-    """Return the table `seconds` with each group of successive rows merged into one row.
+    """Return the table with each group of successive rows merged.
 
-    `starts` are the row numbers at which the groups begin.
+    `starts` are the row numbers at which groups begin.
     """
     offsets = np.append(seconds.offsets[starts], seconds.offsets[-1])
     response = None if seconds.response is None else _merged(seconds.response, starts)
@@ -225,9 +218,9 @@ def _merged(seconds: Seconds, starts: npt.NDArray[np.int64]) -> Seconds:
 def _merged_streams(
     streams: StreamSeconds, starts: npt.NDArray[np.int64], t_ns: npt.NDArray[np.int64]
 ) -> StreamSeconds:
-    """Return the table `streams` with each group of successive seconds merged, for each stream apart.
+    """Return the table with each group of successive seconds merged, for each stream apart.
 
-    `starts` are the numbers of the seconds at which the groups begin. `t_ns` are the session times at which they begin.
+    `starts` are the positions of the seconds at which the groups begin, and `t_ns` the session times there.
     """
     key = (np.searchsorted(starts, streams.owner, side="right") - 1) * 256 + streams.number
     order = np.argsort(key, kind="stable")
@@ -241,7 +234,7 @@ def _merged_streams(
 
 
 def _joined_rows(rows: npt.NDArray[np.void], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.void]:
-    """Return one merged row for each group of successive rows. The merged row has the time of the group's first row.
+    """Return one merged row for each group of successive rows, with the time of the group's first row.
 
     `starts` are the row numbers at which the groups begin.
     """
@@ -274,10 +267,10 @@ _RUNS = ("miss_run_first", "miss_run_last", "miss_run_longest")
 
 
 def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
-    """Return `(first, last, longest)`, three numbers of consecutive inferences that missed their deadline.
+    """Return the lengths of three runs of missed deadlines: at the beginning of the rows,
+    at their end, and the longest.
 
-    `first` counts those at the beginning of the time that `rows` cover, `last` those at its end, and `longest` those of
-    the longest series. A row has the figures of one second. All three are ABSENT if no row has these numbers.
+    All three are ABSENT if no row has these numbers.
     """
     rows = rows[rows["miss_run_longest"] != ABSENT]
     if not len(rows):
@@ -296,8 +289,7 @@ def _joined_runs(rows: npt.NDArray[np.void]) -> tuple[int, int, int]:
 def _aggregates(pieces: Iterator[Readings], until_ns: int) -> Aggregates:
     """Return the count, lowest, mean, highest and last reading of each sensor in each span of time, sorted by time.
 
-    Gaps in a sensor's readings are lost. `until_ns` is the session time at the end of the readings. A longer session
-    has longer spans.
+    `until_ns` is the session time at the end of the readings. A longer session has longer spans.
     """
     width_ns = NS
     while AGGREGATES * width_ns < until_ns:
@@ -325,10 +317,10 @@ def _aggregated(readings: Readings, width_ns: int) -> Aggregates:
 
 
 def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
-    """Return the events to send: at most `MAX_EVENTS`. These include the last log lines and the events of profiling.
+    """Return the events to send: at most `MAX_EVENTS`, the last log lines, and the events of profiling.
 
-    Each of the first `BASELINE_BURSTS` profiling rounds (of a few instrumented inferences) has its own event. All later
-    rounds share one event with their sum, and one for each operator that took longer in some of them.
+    All profiling rounds after the first `BASELINE_BURSTS` share one event with their sum, and one for each operator
+    that took longer in some of them.
     """
     events = [event for piece in pieces for event in piece]
     lines = [event for event in events if event.kind == "log"][-MAX_LOG_LINES:]
@@ -347,11 +339,7 @@ def _selected_events(pieces: Iterator[tuple[Event, ...]]) -> tuple[Event, ...]:
 
 
 def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
-    """Return the totals of `bursts`, the results of several profiling rounds. A round is a few instrumented inferences.
-
-    Times of threads are added up over the rounds that no other process disturbed. Further data on threads come from the
-    last of these rounds.
-    """
+    """Return the totals of several profiling rounds. Threads count only in rounds that no other process disturbed."""
     uses = [burst.threads for burst in bursts if burst.threads and not burst.disturbed_runs]
     summed = {name: sum(getattr(use, name) for use in uses) for name in ("all_ns", "wait_ns", "moves")}
     return ProfileBursts(
@@ -365,10 +353,9 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
-    """Yield the totals of each operator that took longer in slow inferences, from the profiling rounds `bursts`.
+    """Yield the totals of each operator that took longer in slow inferences, in the order of the number of rounds.
 
-    A profiling round is a few instrumented inferences. At most `MAX_LONGER` operators are yielded, beginning with those
-    that took longer in the most rounds.
+    At most `MAX_LONGER` operators are yielded.
     """
     by_name: dict[str, list[ProfileBurst]] = {}
     for burst in bursts:
@@ -385,11 +372,7 @@ def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
 
 
 def _last_inferences(recording: Recording, fine_ns: int) -> Inferences:
-    """Return the individual inferences of the last whole seconds, at most `MAX_SINGLE`.
-
-    With them, percentiles of the last seconds are exact. No inference before the session time `fine_ns`, in ns, is
-    returned.
-    """
+    """Return the individual inferences of the last whole seconds, at most `MAX_SINGLE`, and none before `fine_ns`."""
     begins, held = [], []
     for seconds in recording.rows("seconds", Span(max(fine_ns, recording.end_ns - STEP_S * NS))):
         begins.append(seconds.rows["t_ns"])

@@ -68,9 +68,8 @@ class Frame:
         return document
 
     def text(self, key: str) -> str:
-        """Return the text under `key` of the frame's JSON object, or "" if there is no text.
-
-        The text is cut to `MAX_WORDS` characters.
+        """Return the text under `key` of the frame's JSON object, cut to `MAX_WORDS`
+        characters, or "" if there is no text.
         """
         value = self.message.get(key)
         return value[:MAX_WORDS] if isinstance(value, str) else ""
@@ -83,7 +82,7 @@ class Frame:
         return _NUMBER.unpack_from(self.payload)[0], self.payload[_NUMBER.size :]
 
     def number(self, key: str) -> int:
-        """Return the whole number under `key` of the frame's JSON object, or -1 if there is none."""
+        """Return the whole number under `key` of the frame's JSON object, or -1 if there is no number."""
         value = self.message.get(key)
         return value if type(value) is int else -1
 
@@ -112,7 +111,7 @@ def _checksum(kind: int, payload: bytes) -> int:
 
 
 class FrameParser:
-    """Finds the frames in a stream of bytes. The bytes may arrive in pieces of any size."""
+    """Finds the frames in a stream of bytes, which may arrive in pieces of any size."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
@@ -143,7 +142,7 @@ class FrameParser:
 
 
 def misfit(theirs: Frame, there: str) -> str:
-    """Return why this edgetop cannot talk to another one, as one line, or "" if it can.
+    """Return one line that says why this edgetop cannot talk to another, or "" if it can.
 
     `theirs` is the other edgetop's HELLO. `there` says where the other edgetop runs, such as "on the board".
     """

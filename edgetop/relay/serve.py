@@ -1,8 +1,7 @@
 """The board's side of a link: one thread that reads the journal once a second and sends frames to a viewer.
 
 Reading the past (`past`) needs much memory, so another process does it and then exits. The process of this thread has a
-low priority (nice) and exits with its viewer. A viewer that sends nothing, or accepts nothing, for a minute counts as
-gone, because a link may break without notice.
+low priority (nice) and exits with its viewer. A viewer that sends or accepts nothing for a minute counts as gone.
 """
 
 import contextlib
@@ -40,7 +39,7 @@ Give = Callable[[Path, Order], Answer]  # gives an order to a session; raises Ed
 
 
 class Summaries(Protocol):
-    """Takes a session's batches and makes summaries of the session. A viewer of many boards gets summaries only."""
+    """Makes summaries of a session from its batches, for a viewer of many boards."""
 
     def fold(self, batch: Batch) -> None: ...
 
@@ -86,10 +85,10 @@ class Link:
             self._wake.send(b"x")
 
     def receive(self, until_ns: int | None) -> list[Frame]:
-        """Wait for frames from the viewer until the time `until_ns`, and return them. Return [] if none arrived.
+        """Return frames from the viewer, or [] if none arrive until the time `until_ns`, or until `wake` is called.
 
-        `until_ns` is a time of the clock's `monotonic_ns`. With None, the wait ends only when the viewer counts as
-        gone. Raises LinkLostError if the viewer is gone, and WireError if its bytes are not frames.
+        `until_ns` is a time of the clock's `monotonic_ns`; None means no limit. Raises LinkLostError if the viewer is
+        gone, and WireError if its bytes are not frames.
         """
         if self._unhandled:
             frames, self._unhandled = self._unhandled, []
@@ -136,10 +135,9 @@ def serve(
 ) -> None:
     """Send a session to a viewer until the session has ended or the viewer is gone.
 
-    `link` leads to the viewer. `find` returns the session's folder. If `find` raises EdgetopError, the viewer gets the
-    message. `give` carries out the viewer's commands, such as a stop. `past` reads the session's past. `clock` gives
-    the time. `period_ns` is the time in ns between two reads of the journal. `summarize` creates the `Summaries` for a
-    viewer that asks for them; None if there are none.
+    `find` returns the session's folder; the viewer gets the message of an EdgetopError. `give` carries out the viewer's
+    commands, such as a stop. `past` reads the session's past. `period_ns` is the time between two reads of the journal.
+    `summarize` creates the `Summaries` for a viewer that asks for summaries.
     """
     try:
         link.send(relay_frames.hello())
@@ -171,8 +169,8 @@ def _hello(link: Link) -> Frame:
 def _summaries(hello: Frame, summarize: Summarize) -> Summaries | None:
     """Return the object that makes summaries for the viewer, or None if the viewer wants batches.
 
-    `hello` is the viewer's first frame. If the viewer wants summaries, it has conditions in the form of `--fail-if`.
-    `summarize` creates the object from these conditions. Raises EdgetopError if a condition is invalid.
+    `hello` is the viewer's first frame, which may have conditions in the form of `--fail-if`. Raises EdgetopError if a
+    condition is invalid.
     """
     asked = hello.message.get("summaries")
     if asked is None:
@@ -302,9 +300,9 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Start a thread that carries out the command in `frame`, because a command, such as a stop, may take long.
+        """Carry out the command in `frame` on a new thread, because this may take long.
 
-        The command is refused if too many commands are being carried out.
+        If too many commands are being carried out, this one is refused.
         """
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:
