@@ -1,7 +1,7 @@
 """A lake: the recordings of many boards in one folder or bucket, and queries over all of them.
 
 The file `TABLE/date=YYYY-MM-DD/board=ID/SESSION.parquet` is one table of one session, as it was recorded. The table
-`sessions` has one row for each session. A push writes this row last. A session without a row does not count.
+`sessions` has one row for each session, which a push writes last. A session without a row does not count.
 """
 
 import importlib

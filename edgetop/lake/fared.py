@@ -1,8 +1,7 @@
 """How accurate forecasts for another ambient temperature are, measured on the sessions of a lake.
 
 A case is two sessions with the same model, version, kind of board, enclosure and load, and with ambient temperatures
-that are `LEAST_C` to `FARTHEST_C` apart. Their boards and times may differ. A forecast from the first session is
-compared with what the second session measured.
+that are `LEAST_C` to `FARTHEST_C` apart. A forecast from the first session is compared with what the second measured.
 """
 
 import json
@@ -48,10 +47,9 @@ def fared(place: Place) -> Fared:
 
 
 def _of_kind(rows: list[Mapping[str, Any]]) -> npt.NDArray[np.int64]:
-    """Return the five counts of `Fared`, in the order of its fields, for sessions that can be compared.
+    """Return the counts of `Fared`, in the order of its fields, for sessions that can be compared.
 
-    `rows` are the sessions' rows of the table `sessions`, as dicts by column name. These sessions differ only in board,
-    time and temperature. Each session is used to forecast every other one.
+    `rows` are the sessions' rows of the table `sessions`. Each session forecasts every other one.
     """
     ambient_c, trip_c, steady_c, low_c, high_c, throttled = (
         np.array([np.nan if row[name] is None else float(row[name]) for row in rows]) for name in NUMBERS

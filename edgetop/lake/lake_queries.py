@@ -1,10 +1,8 @@
 """The predefined questions about a lake, as SQL for DuckDB, Daft, Spark and Trino.
 
-The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format. Each has
-the columns `session`, `board` and `date`. The engines differ only in how the two lists of a histogram (buckets and
-counts) become rows, and in how a text is searched and quoted; `DIALECTS` contains these differences. Percentiles are
-computed from merged histograms. A percentile is the middle of the bucket with the nearest rank, accurate to 0.4 % for
-any number of files.
+The relations are `sessions` (edgetop.lake.lake_tables), `seconds` and the other tables of the session format, each with
+the columns `session`, `board` and `date`. `DIALECTS` contains the differences of the engines. Percentiles are computed
+from merged histograms: the middle of the bucket with the nearest rank, accurate to 0.4 %.
 """
 
 import re
@@ -53,7 +51,7 @@ DIALECTS: Mapping[str, Dialect] = {
 
 @frozen
 class Chosen:
-    """A filter for sessions. A session must match each field. An empty field matches all sessions."""
+    """A filter for sessions. A session must match each field that is not empty."""
 
     since: str = ""  # first day, YYYY-MM-DD
     model: str = ""
@@ -84,9 +82,9 @@ class Question:
 
 
 def _share(part: str, whole: str) -> str:
-    """Return SQL for the sum of one column divided by the sum of another.
+    """Return SQL for the sum of the column `part` divided by the sum of the column `whole`.
 
-    `part` and `whole` are the names of the two columns. Sessions in which `part` is unknown do not count in either sum.
+    Sessions in which `part` is unknown do not count in either sum.
     """
     known = f"sum(CASE WHEN {part} IS NULL THEN NULL ELSE {whole} END)"
     # 1e0 is a double in every engine; 1.0 is a decimal in some.
@@ -96,15 +94,14 @@ def _share(part: str, whole: str) -> str:
 def _rate(number: str, per_s: str) -> str:
     """Return SQL for a rate over several sessions: the sum of the column `number`, divided by the time of all sessions.
 
-    `per_s` is the column with the rate of each session. The time of a session is its number divided by its rate.
-    Sessions in which the rate is unknown do not count.
+    `per_s` is the column with the rate of each session. Sessions in which the rate is unknown do not count.
     """
     known = f"CASE WHEN {per_s} > 0 THEN {number} * 1e0{{}} ELSE NULL END"
     return f"sum({known.format('')}) / sum({known.format(f' / {per_s}')})"
 
 
 def _log_mean(column: str) -> str:
-    """Return SQL for the geometric mean of the positive values of the column `column`."""
+    """Return SQL for the geometric mean of the positive values of a column."""
     return f"exp(avg(ln(CASE WHEN {column} > 0 THEN {column} ELSE NULL END)))"
 
 
@@ -172,9 +169,9 @@ KEYS = (
 
 
 def keys(text: str) -> tuple[str, ...]:
-    """Return the column names in `text`, a list such as `board,version`, as a tuple.
+    """Return the column names in a list such as `board,version`.
 
-    Raises InputError if sessions cannot be grouped by one of the columns.
+    Raises InputError if sessions cannot be grouped by one.
     """
     found = tuple(dict.fromkeys(key.strip().replace("-", "_") for key in text.split(",")))
     for key in found:
@@ -213,10 +210,9 @@ _RANK = "min(CASE WHEN upto * 1000 >= {share} * total THEN bucket ELSE NULL END)
 
 
 def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | None, name: str = "duckdb") -> str:
-    """Return the SQL text that answers a question.
+    """Return the SQL text that answers a question about the chosen sessions, grouped by the columns `by`.
 
-    `chosen`: the filter for sessions. `by`: the columns to group by. `limit`: the most rows of the result; None for
-    all. `name`: the query engine, a key of `DIALECTS`.
+    `limit` is the most rows of the result; None for all. `name` is the query engine, a key of `DIALECTS`.
     """
     dialect, source = DIALECTS[name], "summed"
     claims = [f"date >= {dialect.text(chosen.since)}"] if chosen.since else []
@@ -248,12 +244,9 @@ def sql_of(question: Question, chosen: Chosen, by: Sequence[str], limit: int | N
 
 
 def _middle_ms(bucket: str) -> str:
-    """Return SQL for the middle of a histogram's bucket in ms. `bucket`: SQL for the bucket's number.
-
-    The buckets are those of `edgetop.session.histogram`. A power 2^e is written as exp(e ln 2), which works in every
-    engine.
-    """
+    """Return SQL for the middle of a histogram's bucket in ms. `bucket` is SQL for the bucket's number."""
     sub, unit = 1 << SUB_BUCKET_BITS, UNIT_NS / 1e6
+    # exp(e ln 2) in place of 2^e works in every engine.
     exponent = f"(floor({bucket} / {sub}e0) - 1)"
     wide = f"({bucket} - {exponent} * {sub} + 5e-1) * exp({exponent} * 6.931471805599453e-1)"
     return f"CASE WHEN {bucket} < {2 * sub} THEN ({bucket} + 5e-1) * {unit} ELSE {wide} * {unit} END"

@@ -4,8 +4,7 @@ The table `sessions` has one row for each session: its manifest, and the values 
 can group and sum. `COLUMNS` defines these columns. An unknown value is null.
 
 The parts of a path (`date`, `board`, `session`) become text columns. A query that filters by them opens only the
-matching files. All other columns are those of this version of edgetop. If an older file lacks a column, its values are
-null.
+matching files. Other columns are those of this version of edgetop, with nulls for an older file without the column.
 """
 
 import io
@@ -40,10 +39,7 @@ def _software(session: Manifest) -> str:
 
 
 def _models(session: Manifest) -> str | None:
-    """Return the file name of the session's model, or None if it is unknown.
-
-    If several models ran, return their names joined by ` | `.
-    """
+    """Return the file name of the session's model, or several joined by ` | `, or None if unknown."""
     if session.ab:
         return " | ".join(variant.name for variant in session.ab.variants)
     streams = session.watched.streams if session.watched else ()
@@ -64,10 +60,7 @@ def label_text(key: str, value: str) -> str:
 
 
 def _throttle_cause(report: Report) -> str | None:
-    """Return the cause that throttled the board longest.
-
-    The result is "none" without throttling, and None if the cause is unknown.
-    """
+    """Return the cause that throttled the board longest: "none" without throttling, and None if unknown."""
     if report.throttled is None:
         return None
     lasted: dict[str, int] = {}
@@ -77,10 +70,7 @@ def _throttle_cause(report: Report) -> str | None:
 
 
 def _seconds(report: Report, share: float | None = 1.0) -> float | None:
-    """Return a share of the measured time, in s, or None if the share or the time is unknown.
-
-    `share`: 0 to 1; 1.0 is all of the measured time.
-    """
+    """Return a share (0 to 1) of the measured time, in s, or None if the share or the time is unknown."""
     total_ms = report.usage.total_time_ms if report.usage else None
     return None if share is None or total_ms is None else share * (total_ms / 1e3)
 
@@ -185,8 +175,8 @@ SCHEMA = pa.schema([*((name, kind) for name, (kind, _) in COLUMNS.items()), (MAN
 def row_of(report: Report, manifest: str, files: Mapping[str, Sequence[Any]]) -> bytes:
     """Return the session's row of the table `sessions`, as the bytes of a Parquet file.
 
-    `manifest`: the text of session.json. `files`: `[size in bytes, SHA-256]` of each file of the session, by table or
-    file name.
+    `manifest` is the text of session.json. `files` has `[size in bytes, SHA-256]` of each file of the session, by table
+    or file name.
     """
     values = {name: to_json(read(report)) for name, (_, read) in COLUMNS.items()}
     values = {name: clean(value) if isinstance(value, str) else value for name, value in values.items()}
@@ -212,8 +202,8 @@ def partition(day: str, board: str | None = None) -> str:
 def table_path(table: str, where: str, session: str) -> str:
     """Return the path in a lake of a session's file for one table.
 
-    `table`: the table, such as "seconds". `where`: the folder that `partition` returns. `session`: the session's id;
-    for a piece of a running session, followed by the piece's suffix. Raises InputError for an unsuitable name.
+    `where` is the folder that `partition` returns. `session` is the session's id, followed by the suffix of a piece if
+    the session is running. Raises InputError for an unsuitable name.
     """
     return f"{table}/{where}/{component(session, 'the session')}.parquet"
 
@@ -226,9 +216,8 @@ TABLES = {TABLE: SCHEMA, **ALL_SCHEMAS, "seconds": SECONDS_OF_TOKENS}
 def dataset(place: Place, table: str, paths: Sequence[str]) -> Any:
     """Return a `pyarrow` dataset of one table.
 
-    `table`: the table's name, such as "seconds". `paths`: the table's files in the lake at `place`, as `Place.files`
-    lists them. Files with unexpected names are left out. A session that was pushed while it ran may have both pieces
-    and a whole table. Its pieces are then left out.
+    `paths` are the table's files, as `Place.files` lists them. Files with unexpected names are left out, and so are the
+    pieces of a session that also has a whole table.
     """
     whole = {path for path in paths if path.count(".") == 1}
     found = [

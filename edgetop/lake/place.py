@@ -1,8 +1,7 @@
 """Access to a lake: a folder, or a bucket through `pyarrow.fs` or fsspec. Files appear only when they are complete.
 
-Object stores show an object only when it is complete. Elsewhere, a file is written under another name and then renamed.
 Several boards may push at once. The files in a lake are not trusted: nothing is written through a link, and no pipe is
-waited for. Failed transfers are repeated after pauses. Each pause is twice as long as the pause before.
+waited for. Failed transfers are repeated after growing pauses.
 """
 
 import contextlib
@@ -45,12 +44,12 @@ DATE = re.compile(r"date=(\d{4}-\d\d-\d\d)")
 
 
 class Place:
-    """Reads and writes the files of one lake, a folder or a bucket. All paths of files are relative to it."""
+    """Reads and writes the files of one lake, a folder or a bucket. Paths are relative to the lake."""
 
     def __init__(self, target: str, *, tries: int = TRIES, pause: Callable[[float], None] = time.sleep) -> None:
-        """Open the lake. `target`: a folder or a URI, such as "s3://bucket/path".
+        """Open the lake at `target`, a folder or a URI such as "s3://bucket/path".
 
-        `tries`: how often a failing step is tried. `pause` is a function that waits for a number of seconds. Raises
+        A failing step is tried `tries` times. `pause` is a function that waits for a number of seconds. Raises
         InputError if the kind of URI is unknown.
         """
         self.fs, self.root = _resolved(target)
@@ -77,15 +76,14 @@ class Place:
         return sorted(info.base_name for info in self.retry(lambda: self.fs.get_file_info(selector)))
 
     def refuse_none(self) -> None:
-        """Raise InputError if this folder or bucket contains no lake, and OutputError if it cannot be read."""
+        """Raise InputError if this folder or bucket contains no lake, and OutputError if the lake cannot be read."""
         if not self.names("sessions"):
             raise InputError(f"{self.target}: no lake (no table of sessions)", "edgetop push makes one")
 
     def files(self, table: str, since: str = "") -> list[str]:
-        """Return the sorted paths of a table's files.
+        """Return the sorted paths of a table's files. Raises OutputError if the lake fails.
 
-        `table`: the table, such as "seconds". `since`: a day, YYYY-MM-DD. Sessions that began before this day are left
-        out, and their folders are not listed. Raises OutputError if the lake fails.
+        `since` is a day, YYYY-MM-DD. Sessions that began before this day are left out.
         """
         found: list[str] = []
         for day in self.names(table):
@@ -107,9 +105,9 @@ class Place:
         return f"{self.root}/{path}" if path else self.root
 
     def read(self, path: str, sink: Callable[[bytes], object], size: int) -> str:
-        """Read the file `path` and pass its blocks of bytes to `sink`. Return its SHA-256 as a hexadecimal text.
+        """Pass the content of the file `path` to `sink` in blocks. Return the SHA-256 as a hexadecimal text.
 
-        The result is "" if the size of the file is not `size` bytes. Raises OutputError if the lake fails.
+        The result is "" if the file's size is not `size` bytes. Raises OutputError if the lake fails.
         """
         if self.size(path) != size:  # a pipe, which would block for ever, has no size
             return ""
@@ -117,10 +115,11 @@ class Place:
             return self.retry(lambda: digest_of(file, sink, size), tries=1)
 
     def put(self, path: str, source: Callable[[], BinaryIO], size: int, sha256: str) -> bool:
-        """Write the file `path`, and read it back to verify it. Return False if the lake already had it, else True.
+        """Write the file `path`, and read it back to verify it.
 
-        `source` returns an open file with the content. `size` (in bytes) and `sha256` describe the content. Raises
-        OutputError if the lake fails, or if the file reads back differently.
+        Return False if the lake already had the file, else True. `source` returns an open file with the content. `size`
+        (in bytes) and `sha256` describe the content. Raises OutputError if the lake fails, or if the file reads back
+        differently.
         """
         if self.retry(lambda: self.read(path, _nowhere, size)) == sha256:
             return False
@@ -151,7 +150,7 @@ class Place:
     def retry(self, step: Callable[[], T], tries: int = 0) -> T:
         """Call `step` until it succeeds, and return its result.
 
-        `tries`: how often to try; 0 for the usual number of this lake. Raises OutputError when all tries have failed,
+        `tries` is how often to try; 0 for the usual number of this lake. Raises OutputError when all tries have failed,
         and at once after an error that will not go away, such as a denied access.
         """
         pause_s = FIRST_PAUSE_S
@@ -168,14 +167,13 @@ class Place:
 
 
 def _nowhere(_: bytes) -> None:
-    """Do nothing. It is the `sink` if only the checksum of a file is wanted."""
+    """Do nothing with a block of bytes, if only the checksum of a file is wanted."""
 
 
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
-    """Return the SHA-256 of `file`, an open binary file, as a hexadecimal text.
+    """Return the SHA-256 of an open binary file as a hexadecimal text, or "" for a file of more than `most` bytes.
 
-    `sink` is called with each block of bytes that is read. `most`: the result is "" if the file has more bytes than
-    this; None for no limit.
+    `sink` is called with each block of bytes. None means no limit.
     """
     digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):
@@ -190,8 +188,8 @@ def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int |
 def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
     """Write a file that appears at `place` only when it is complete. `source` returns an open file with the content.
 
-    If another push is writing the same file, wait for it. Raises OSError if writing fails, and OutputError if the other
-    push does not finish.
+    If another push is writing the same file, wait for that push. Raises OSError if writing fails, and OutputError if
+    the other push does not finish.
     """
     partial = place.with_name(place.name + PARTIAL)
     fd = _held(partial)
@@ -208,8 +206,8 @@ def write_locally(place: Path, source: Callable[[], BinaryIO]) -> None:
 def _held(partial: Path) -> int:
     """Open the file `partial` for writing and lock it. Return its file descriptor.
 
-    A link, or a file of another user, at this path is removed first. Raises OSError if opening or locking fails,
-    and OutputError if another push keeps the file locked.
+    A link, or a file of another user, at this path is removed. Raises OSError if opening or locking fails, and
+    OutputError if another push keeps the file locked.
     """
     until_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < until_s:
@@ -235,8 +233,7 @@ def _held(partial: Path) -> int:
 def _is_held(fd: int, partial: Path) -> bool:
     """Lock the open file `fd` with flock(2). Return True if it is locked, this user's, and still at `partial`.
 
-    Any other file at the path `partial` is removed. In a folder that other users can write to, the path could also be a
-    link, or a second name of a file elsewhere.
+    Any other file at the path `partial` is removed.
     """
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -252,6 +249,7 @@ def _is_held(fd: int, partial: Path) -> bool:
         return False
     if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_uid == os.geteuid():
         return True
+    # In a folder that other users can write to, this may be a link, or a second name of a file elsewhere.
     partial.unlink()
     return False
 
@@ -272,7 +270,7 @@ def without_password(target: str) -> str:
 
 
 def _words(error: Exception) -> str:
-    """Return the message of an error as one line of at most 300 characters."""
+    """Return an error's message as one line of at most 300 characters."""
     text = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else " ".join(str(error).split())
     return formatting.clean(text)[:300]
 
@@ -295,13 +293,12 @@ def _resolved(target: str) -> tuple[Any, str]:
 def uri_of(target: str) -> str:
     """Return the URI of a lake in the form that Arrow understands.
 
-    For Google's storage, the URI limits the library's own retries, which would last 15 minutes.
-
     >>> uri_of("az://c@a.example/x"), uri_of("gs://bucket/x")
     ('abfs://c@a.example/x', 'gs://bucket/x?retry_limit_seconds=5')
     """
     if target.startswith("az:"):
         return f"abfs{target[2:]}"
+    # The library's own retries would last 15 minutes.
     if target.startswith(("gs:", "gcs:")) and "retry_limit_seconds" not in target:
         return f"{target}{'&' if '?' in target else '?'}retry_limit_seconds=5"
     return target

@@ -30,7 +30,7 @@ class Answer:
 
 
 def refuse_missing(engine: str) -> None:
-    """Raise InputError if the Python package of a query engine is not installed. `engine`: "duckdb" or "daft"."""
+    """Raise InputError if the Python package of the query engine "duckdb" or "daft" is not installed."""
     if importlib.util.find_spec(engine) is None:
         raise InputError(f"{engine} is not installed", extra_command(EXTRAS[engine]))
 
@@ -38,8 +38,8 @@ def refuse_missing(engine: str) -> None:
 def ask(place: Place, sql: str, *, engine: str = "duckdb", since: str = "", ray: str = "") -> Answer:
     """Run the SQL query `sql` on the lake at `place`, and return its result.
 
-    `engine`: "duckdb" or "daft". `since`: a day, YYYY-MM-DD; files of earlier days are not opened. `ray`: the address
-    of a Ray cluster, for Daft; "" for this process. Raises InputError if the query or the engine fails.
+    `engine` is "duckdb" or "daft". Files of days before `since` (YYYY-MM-DD) are not opened. `ray` is the address of a
+    Ray cluster for Daft; "" for this process. Raises InputError if the query or the engine fails.
     """
     refuse_missing(engine)
     used = {table: place.files(table, since) for table in TABLES if re.search(rf"\b{table}\b", sql, re.IGNORECASE)}
@@ -95,9 +95,8 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Return Daft's I/O settings (`IOConfig`) if the lake has its own S3 endpoint. If not, return None.
-
-    Daft finds credentials by itself.
+    """Return Daft's I/O settings (`IOConfig`), without credentials, if the lake has its
+    own S3 endpoint, or None if not.
     """
     from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
 """A comparison of versions of a model or of the software over many boards.
 
 Each board is compared with itself, so differences between boards do not matter. For each figure, a board gives one
-difference between two versions. It is the difference of the logarithms of the figure, or of the figure itself for
-shares and temperatures. Intervals, words and corrections are those of `edgetop compare`.
+difference between two versions: of logarithms, or of the figure itself for shares and temperatures. Intervals, words
+and corrections are those of `edgetop compare`.
 """
 
 import math
@@ -24,7 +24,7 @@ Record = Mapping[str, Any]
 
 @frozen
 class Regression:
-    """The comparison of one version of a model with the version before it."""
+    """The comparison of one version of a model with the previous version."""
 
     model: str
     before: str
@@ -43,10 +43,11 @@ class Regression:
 
 
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
-    """Return a comparison of each version of each model with the version that ran before it.
+    """Return a comparison of each version of each model with the previous version, in the
+    order in which they first ran.
 
-    `records`: the rows that answer the predefined question `regressions`. `key`: the column that names the version.
-    Versions are ordered by the time at which they first ran.
+    `records` are the rows that answer the predefined question `regressions`. `key` is the column that names the
+    version.
     """
     return tuple(
         found
@@ -71,8 +72,8 @@ def _of_model(records: Sequence[Record], key: str) -> Iterator[Regression]:
 def _row(figure: Figure, both: Sequence[tuple[Record, Record]], level: float) -> Row | None:
     """Return the comparison of one figure between two versions, or None if no board has the figure for both versions.
 
-    `both` has, for each board, its records of the two versions. `level` is the significance level, such as 0.05,
-    already divided by the number of comparisons.
+    `both` has each board's records of the two versions. `level` is the significance level, divided by the number of
+    comparisons.
     """
     known = [pair for pair in both if all(figure.comparable(one[figure.key]) is not None for one in pair)]
     if not known:

@@ -1,17 +1,16 @@
 """Push sessions into a lake, and pull them back.
 
-A push writes and verifies the tables first. Then it writes the row in `sessions`, which makes the session visible. A
-push that was killed can be repeated. The result is one complete copy, because names depend only on the session, and a
-file that the lake already has is compared and not sent again. On this machine, a push only writes a marker into the
-session's folder.
+A push writes and verifies the tables first, and then the row in `sessions`, which makes the session visible. A killed
+push can be repeated: names depend only on the session, and a file that the lake already has is compared and not sent
+again. On this machine, a push only writes a marker into the session's folder.
 
 Files that a run stored beside its tables (outputs, the log of its screen) go into `files/`, and come back with the
 session. `remove` deletes here only files that were verified in the lake.
 
 A running session is pushed in complete pieces of ten minutes (`follow`). The file name of a piece is
 `SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of the table `seconds` is written last, so that a
-later push knows where to continue. When the session is over, it is pushed like any other session, and the pieces are
-removed. Readers ignore pieces as soon as the whole table exists.
+later push knows where to continue. When the session is over, all of it is pushed, and the pieces are removed. Readers
+ignore pieces as soon as the whole table exists.
 
 A pulled session is a folder that can be replayed. Each of its files was verified.
 """
@@ -92,11 +91,9 @@ class Pushed:
 def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
     """Return the id of this board in a lake: `chosen` or, if it is None, an id derived from the machine id.
 
-    A derived id is `b-` and 12 digits of an HMAC-SHA256. The key is the machine id, and the text is a constant of
-    edgetop. systemd derives ids for an application in the same way (machine-id(5),
-    sd_id128_get_machine_app_specific(3)). The id is the same in every run, contains no serial number or host name, and
-    does not reveal the machine id. `machine_id`: the file with the machine id. Raises InputError if `chosen` is not
-    valid, or if no id can be derived.
+    A derived id contains no serial number or host name, and does not reveal the machine id. systemd derives ids for an
+    application in the same way (machine-id(5), sd_id128_get_machine_app_specific(3)). `machine_id` is the file with the
+    machine id. Raises InputError if `chosen` is not valid, or if no id can be derived.
     """
     if chosen is not None:
         if not _FITS.fullmatch(chosen) or chosen in _NUMBERS:
@@ -114,7 +111,7 @@ def board_id(chosen: str | None, machine_id: Path = MACHINE_ID) -> str:
 def push(folder: Path, place: Place, board: str) -> Pushed:
     """Copy a finished session into the lake, and return what was copied.
 
-    `folder`: the session's folder. `board`: the id of the session's board in the lake. Raises InputError if the session
+    `folder` is the session's folder, and `board` the id of its board in the lake. Raises InputError if the session
     cannot be pushed, and OutputError if the lake fails.
     """
     recording = Recording(folder)
@@ -151,10 +148,9 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
-    """Remove verified files from the session's folder. Return the names of the files that remain.
+    """Remove from the session's folder the files that the lake has. Return the names of the files that remain.
 
-    `pushed` lists the files that were verified in the lake. Raises RecordingError if a process is writing the session
-    or the session has changed. Nothing is removed then.
+    Raises RecordingError, and removes nothing, if a process is writing the session or the session has changed.
     """
     try:
         left = remove_session(folder.resolve(), pushed.verified).left
@@ -164,19 +160,17 @@ def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
 
 
 def _paths(where: str, session: str) -> dict[str, str]:
-    """Return the paths in the lake of all files of a session, as a dict by table or file name.
+    """Return the paths in the lake of all files of a session, by table or file name.
 
-    `where`: the folder that `partition` returns. `session`: the session's id.
+    `where` is the folder that `partition` returns. `session` is the session's id.
     """
     beside = {name: f"{FOLDER}/{where}/{session}/{name}" for name in BESIDE}
     return {table: table_path(table, where, session) for table in ALL_TABLES} | beside
 
 
 def _file_of(name: str) -> str:
-    """Return the name of a file in the session's folder.
-
-    `name` is a table, such as "seconds", whose file is "seconds.parquet". A name that is no table is returned
-    unchanged.
+    """Return the name of a file in the session's folder: "seconds.parquet" for the
+    table "seconds", or `name` itself.
     """
     return name if name in BESIDE else f"{name}.parquet"
 
@@ -186,9 +180,9 @@ def follow(
 ) -> Pushed:
     """Push a running session piece by piece until it is over, and return what was pushed.
 
-    `folder`: the session's folder. `board`: the id of the board in the lake. `on_piece` is called with a description of
-    each pushed part. `wait` is a function that waits for a number of seconds. Raises InputError if the session cannot
-    be pushed, and OutputError if the lake fails.
+    `board` is the id of the board in the lake. `on_piece` is called with a description of each pushed part. `wait` is a
+    function that waits for a number of seconds. Raises InputError if the session cannot be pushed, and OutputError if
+    the lake fails.
     """
     while is_live(folder):
         if words := push_pieces(folder, place, board):
@@ -202,9 +196,9 @@ def follow(
 
 
 def push_pieces(folder: Path, place: Place, board: str) -> str:
-    """Push the complete ten-minute pieces of a running session that the lake lacks. Return a description of them.
+    """Push the complete ten-minute pieces of a running session that the lake lacks.
 
-    The description is "" if there were none. `folder`: the session's folder. `board`: the id of the board in the lake.
+    Return a description, or "" if none. `board` is the id of the board in the lake.
     """
     recording = Recording(folder)
     manifest = recording.manifest
@@ -228,11 +222,11 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
-    """Return `(row, stamp)`: the session's row of the table `sessions`, and the stamp of its manifest file.
+    """Return the session's row of the table `sessions`, as a Parquet file, and the stamp of its manifest file.
 
-    `row` is the content of a Parquet file. `stamp` shows later changes of the manifest file. `files`: `[size in bytes,
-    SHA-256]` of each file, by table or file name. `span`: the part of the session that the row describes. Raises
-    InputError if the folder has become another session meanwhile.
+    The stamp shows later changes of the manifest. `files` has `[size in bytes, SHA-256]` of each file, by table or file
+    name. The row describes the part `span` of the session. Raises InputError if the folder has become another session
+    meanwhile.
     """
     analysis = Analysis.of(recording.play(span=span))
     with _opened(recording.folder / SESSION) as file:
@@ -243,12 +237,11 @@ def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span =
 
 
 def _partition(place: Place, manifest: Manifest, board: str) -> str:
-    """Return the folder in the lake in which the session is, or the folder of its first day if it is not in the lake.
+    """Return the folder in the lake with the session, or the folder of its first day if the lake does not have it.
 
-    The two may differ if the board set its clock after its first pieces were pushed. `manifest`: the description of the
-    session. `board`: the id of the board in the lake. Raises InputError if the lake has the session under another
-    board.
+    `board` is the id of the board in the lake. Raises InputError if the lake has the session under another board.
     """
+    # The days may differ if the board set its clock after its first pieces were pushed.
     days = dict.fromkeys((manifest.began_utc[:10], manifest.created_utc[:10]))
     for day in days:
         for path in place.below(f"{TABLE}/{partition(day)}"):
@@ -267,9 +260,9 @@ def _pieces(place: Place, manifest: Manifest, where: str) -> list[str]:
 
 
 def _put(place: Place, path: str, data: bytes) -> tuple[int, str]:
-    """Write a file with the content `data` to `path` in the lake. Return `(bytes sent, SHA-256)`.
+    """Write a file to `path` in the lake.
 
-    The number of bytes is 0 if the lake already had the same file.
+    Return the number of bytes sent, 0 if the lake had the file, and the SHA-256.
     """
     digest = digest_of(io.BytesIO(data))
     is_new = place.put(path, partial(io.BytesIO, data), len(data), digest)
@@ -281,11 +274,10 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: str) -> None:
-    """Write a marker file into the session's folder. It says that the lake has the session.
+    """Write a marker file into the session's folder, which allows `--sessions-quota` to delete this copy.
 
-    The marker allows `--sessions-quota` to delete this copy. `folder`: the session's folder. `board` and `session`:
-    their ids in the lake. `sha256`: the hexadecimal checksum of the session's row in the lake. Raises RecordingError if
-    the folder cannot be written.
+    `board` and `session` are their ids in the lake. `sha256` is the checksum of the session's row in the lake. Raises
+    RecordingError if the folder cannot be written.
     """
     marker = {
         "session": session,
@@ -303,9 +295,8 @@ def _write_marker(folder: Path, place: Place, board: str, session: str, sha256: 
 def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Path, str]:
     """Copy a session from the lake into a new folder. Return the folder and the session's id.
 
-    `place`: the lake. `given`: the session's name, its id, or the first digits of its id. `output`: the new folder;
-    None for a folder in `home`. `home`: the folder of all sessions on this machine. Raises InputError if the session
-    cannot be found, and OutputError if the lake fails.
+    `given` is the session's name, its id, or the first digits of its id. `output` is the new folder; None for a folder
+    in `home`. Raises InputError if the session cannot be found, and OutputError if the lake fails.
     """
     row = _found(place, given)
     manifest, files = _sound_row(place, row)
@@ -330,10 +321,9 @@ def pull(place: Place, given: str, output: Path | None, home: Path) -> tuple[Pat
 
 
 def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[str, Any]]:
-    """Return `(manifest, files)` of a session, after checking both. `row`: its row of `sessions`, by column name.
+    """Return a session's manifest and files from its row of `sessions`, after checking both.
 
-    `files` is a dict by table or file name, with `[size in bytes, SHA-256]`. Raises InputError if `manifest` or `files`
-    is invalid.
+    The files are `[size in bytes, SHA-256]`, by table or file name. Raises InputError if manifest or files are invalid.
     """
     try:
         manifest = parsed_manifest(Path(SESSION), row[MANIFEST])
@@ -350,7 +340,7 @@ def _sound_row(place: Place, row: Mapping[str, Any]) -> tuple[Manifest, Mapping[
 
 @contextmanager
 def _created(path: Path) -> Iterator[BinaryIO]:
-    """Create a file and yield it, opened for writing. When the `with` block ends, its content is on the disk."""
+    """Create a file and yield it, opened for writing. When the `with` block ends, the content is on the disk."""
     with path.open("xb") as file:
         os.fchmod(file.fileno(), FILE_MODE)
         yield file

@@ -1,11 +1,9 @@
 """Serves metrics over HTTP (`--metrics`). Import this module only for that option: its libraries take some MiB.
 
-A scrape (a request for metrics) holds the lock of the analysis while it collects values, as a screen does. The run does
-not wait for it.
+A scrape (a request for metrics) holds the lock of the analysis while it collects values; the run does not wait for it.
 
 Clients are not trusted. One thread serves all clients and never waits for one of them. A connection carries one request
-of limited size and time. If there are too many connections, the oldest one is closed. So a scraper is served even if
-other clients send or read slowly.
+of limited size and time. If there are too many connections, the oldest is closed.
 
 A scraper that finds no endpoint cannot tell whether the session has ended or the board has died. So at the end, the
 endpoint can wait until each scraper has read how the session ended (`hand_over`).
@@ -58,8 +56,8 @@ class Endpoint:
     ) -> None:
         """Listen for requests. Raises InputError if that is impossible.
 
-        `host`: a name or an address. `port`: the TCP port. `token`: the bearer token that clients must send; None for
-        no token. `certificate` and `key`: PEM files for TLS; None for plain HTTP. One file may contain both.
+        `host` is a name or an address. Clients must send the bearer token `token`; None for no token. `certificate` and
+        `key` are PEM files for TLS; None for plain HTTP. One file may contain both.
         """
         self._tls = _tls(certificate, key) if certificate else None
         self._token = token
@@ -83,9 +81,9 @@ class Endpoint:
         self._analysis = analysis
 
     def owed_s(self) -> float:
-        """Return in how many seconds the last scraper should have read the end of the session.
+        """Return in how many seconds all scrapers should have read the end of the session.
 
-        The result is 0 if all scrapers have read it, or if the session has not ended.
+        The result is 0 if they have read it, or if the session has not ended.
         """
         if not (self._analysis and _is_over(self._analysis)):
             return 0.0
@@ -93,7 +91,7 @@ class Endpoint:
         return max(0.0, max(due_s, default=0.0) + LATE_S - time.monotonic())
 
     def hand_over(self) -> None:
-        """Wait until each scraper has read the end of the session, but for `owed_s` seconds at most."""
+        """Wait until each scraper has read the end of the session, for at most `owed_s` seconds."""
         with self._is_taken:
             while (left_s := self.owed_s()) > 0:
                 self._is_taken.wait(left_s)
@@ -134,7 +132,7 @@ class Endpoint:
             await asyncio.sleep(0)  # let the task begin, because a task cancelled before that does not close its socket
 
     async def _serve(self, accepted: socket.socket) -> None:
-        """Answer the request of one connection. Then close the connection, even if the client misbehaves."""
+        """Answer the request of one connection, and close the connection, even if the client misbehaves."""
         writer, head = await asyncio.wait_for(self._request(accepted), PATIENCE_S)
         try:
             await asyncio.wait_for(self._respond(writer, head), PATIENCE_S)
@@ -142,10 +140,9 @@ class Endpoint:
             writer.transport.abort()
 
     async def _request(self, accepted: socket.socket) -> tuple[asyncio.StreamWriter, bytes | None]:
-        """Read the head of a request, after the TLS handshake if TLS is on. Return `(writer, head)`.
+        """Return a writer for the answer, and the request line and headers, or None if they are too long.
 
-        `writer` is for the answer. `head` has the request line and the headers; None if they are too long. Raises
-        OSError or EOFError if the client leaves or does not speak TLS.
+        Raises OSError or EOFError if the client leaves or does not speak TLS.
         """
         reader, transport = asyncio.StreamReader(limit=MOST_REQUEST_BYTES), None
         protocol = asyncio.StreamReaderProtocol(reader)
@@ -191,10 +188,9 @@ class Endpoint:
             self._is_taken.notify_all()
 
     async def _answer(self, method: str, path: str, headers: Mapping[str, str]) -> tuple[HTTPStatus, str, bytes, bool]:
-        """Return the answer to a request, as `(status, content type, body, is_last)`.
+        """Return the answer to a request: status, content type, body, and whether it reports the end of the session.
 
-        `is_last` is True if the answer reports the end of the session. `method`, such as "GET", `path` and `headers`
-        are those of the request, with header names in lower case.
+        Names in `headers` are in lower case.
         """
         given, analysis = headers.get("authorization", ""), self._analysis
         if method not in ("GET", "HEAD"):
@@ -229,7 +225,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes | None:
 def _scraped(analysis: Analysis, openmetrics: bool) -> tuple[bytes, bool]:
     """Return the text with all metrics, and whether the session is over.
 
-    `openmetrics`: True for the OpenMetrics format, False for the older format of Prometheus.
+    `openmetrics` selects the OpenMetrics format instead of the older format of Prometheus.
     """
     with analysis.lock:
         found, is_last = families(analysis), _is_over(analysis)
@@ -255,7 +251,7 @@ def _parsed(head: bytes) -> tuple[str, str, Mapping[str, str]]:
 def _listener(host: str, port: int) -> socket.socket:
     """Return a socket that listens on this host and port.
 
-    Raises OSError if that fails, and OverflowError if the port is impossible.
+    Raises OSError if listening fails, and OverflowError if the port is impossible.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)

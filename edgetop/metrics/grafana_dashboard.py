@@ -1,7 +1,7 @@
 """A Grafana dashboard and Prometheus alert rules for the metrics of `metric_families`, as texts to print.
 
-Two labels distinguish the series of different boards and runs. Prometheus adds the label `instance`. Series from a
-textfile also have the label `run`.
+The label `instance`, which Prometheus adds, distinguishes the series of boards. In series from a textfile, the label
+`run` distinguishes runs.
 """
 
 from typing import Any
@@ -19,11 +19,10 @@ def _quantile(quantile: float, where: str = "") -> str:
 
 
 def _per_inference(what: str, where: str = "", selector: str = "", by: str = _EACH) -> str:
-    """Return a PromQL query for the increase of a counter, divided by the number of inferences in the same time.
+    """Return a PromQL query for the increase of the counter `what` per inference.
 
-    `what` is the name of the counter. `where` is a label filter for the counter and for the number of inferences, such
-    as `instance="a"`. `selector` is a further label filter for the counter. `by` has the labels to group by, such as
-    "instance, run".
+    `where` is a label filter, such as `instance="a"`. `selector` is a further filter for the counter alone. `by` has
+    the labels to group by, such as "instance, run".
     """
     counter = f"{what}{{{', '.join(filter(None, (where, selector)))}}}"
     return f"sum by ({by}) (rate({counter}[5m])) / sum by ({by}) (rate({_COUNT}{{{where}}}[5m]))"
@@ -176,10 +175,7 @@ ALERTS = (
 
 
 def dashboard() -> dict[str, Any]:
-    """Return a dashboard for Grafana 9 and later, as its JSON document.
-
-    Users can import it, or provision it as a file.
-    """
+    """Return a dashboard for Grafana 9 and later, as a JSON document that users can import or provision as a file."""
     panels: list[dict[str, Any]] = [_row("Fleet", 0), _fleet_table(1)]
     y, row = 1 + HEIGHT, ""
     for place, (of, title, unit, kind, queries) in enumerate(PANELS):
@@ -225,10 +221,7 @@ def _row(title: str, y: int) -> dict[str, Any]:
 
 
 def _fleet_table(y: int) -> dict[str, Any]:
-    """Return a table panel with one row per board. `y`: its distance from the top, in rows of Grafana's grid.
-
-    Each query is a column. Rows are matched by the labels that the queries share.
-    """
+    """Return a table panel with a row per board and a column per query, `y` grid rows below the top."""
     targets, renamed, overrides = [], {}, []
     for place, (title, unit, query) in enumerate(FLEET):
         ref = chr(65 + place)
@@ -245,6 +238,7 @@ def _fleet_table(y: int) -> dict[str, Any]:
         "fieldConfig": {"defaults": {}, "overrides": overrides},
         "targets": targets,
         "transformations": [
+            # Rows are matched by the labels that the queries share.
             {"id": "merge", "options": {}},
             {"id": "organize", "options": {"excludeByName": hidden, "renameByName": renamed}},
         ],

@@ -1,7 +1,6 @@
 """The metrics of a session as values, with names, labels, base units, and histograms that can be added over boards.
 
-An unknown value is left out, and is never 0. A family (all series with the same name) has at most MOST series, however
-many sensors a board has.
+An unknown value is left out, and is never 0. A family (all series with the same name) has at most MOST series.
 """
 
 import time
@@ -49,7 +48,7 @@ _PLACES = histogram.bucket_of(BOUNDS_NS)
 class Distribution:
     """A distribution of times, such as latencies.
 
-    `counts` are the counts of all buckets of a histogram of `edgetop.session.histogram`. The other fields are in s.
+    `counts` are the counts of all buckets of a histogram of `edgetop.session.histogram`.
     """
 
     counts: histogram.Counts
@@ -58,11 +57,9 @@ class Distribution:
     max_s: float
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return `(bound, count)` pairs: a bound in s, and the exact number of latencies at or below this bound.
-
-        Latencies are whole ns. A bucket of the histogram contains the latencies below its end, so each bound is the
-        last ns before the end of a bucket.
-        """
+        """Return pairs of a bound in s and the exact number of latencies at or below this bound."""
+        # Latencies are whole ns, and a bucket contains the latencies below its end. So a bound is the last ns before
+        # that end.
         upto = np.cumsum(self.counts)[_PLACES - 1]
         return list(zip(((BOUNDS_NS - 1) / 1e9).tolist(), upto.tolist(), strict=True))
 
@@ -146,7 +143,7 @@ def families(analysis: Analysis) -> list[Family]:
 
 
 def _families(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
-    """Yield the metrics of a session. Metrics that an internal error affects are left out, because they are unknown."""
+    """Yield the metrics of a session, without those that an internal error affects."""
     made: list[Family] = []
     parts = (_of_session, _of_progress, _verdict, _of_inferences, _of_tokens, _throttled, _memory_growth, _energy)
     for make in (*parts, _of_sensors):
@@ -179,8 +176,7 @@ def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
 def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     """Yield the metrics for alerts: whether the session runs, how long, and whether it has failed or is stalled.
 
-    The duration ends at the newest data, and is measured with CLOCK_MONOTONIC. So it does not depend on the wall clock
-    of the board. If edgetop hangs, the duration stands still.
+    The duration ends at the newest data, so it stands still if edgetop hangs. The wall clock does not affect it.
     """
     progress = analysis.progress.view()
     end_reason = (progress.end_reason or "") if progress.phase == "over" and progress.end_reason != ROTATED else None
@@ -287,7 +283,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     """Yield the times and the numbers of a language model's tokens.
 
-    The module `otlp` sends these metrics under the names of OpenTelemetry.
+    `otlp` sends them under the names of OpenTelemetry.
     """
     view = analysis.generation.view()
     if view is None:
@@ -305,10 +301,7 @@ def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 
 
 def _labels(view: StreamView, views: Sequence[StreamView]) -> Labels:
-    """Return the labels of a stream's series: `stream` with its name, or no labels if the session has only one stream.
-
-    A stream is one model of a program. `views`: all streams of the session.
-    """
+    """Return the labels of a stream's series: `stream` with its name, or no labels if `views` has only one stream."""
     return (("stream", _text(view.name)),) if len(views) > 1 else ()
 
 
@@ -325,7 +318,7 @@ def _distribution(counts: histogram.Counts, of: Statistics) -> Distribution:
 def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     """Yield the energy of each rail (a supply line with a power sensor) in the measured phase, as counters in J.
 
-    A counter cannot fall. So a rail with negative power, such as a battery's, is left out.
+    A rail with negative power, such as a battery's, is left out, because a counter cannot fall.
     """
     view = analysis.power.view(analysis.tracks, None, analysis.progress.measured_until_ns, is_each_precise=False)
     grow = (rail for rail in (view.total, *view.rails) if rail and rail.covered_s)
@@ -335,9 +328,8 @@ def _energy(analysis: Analysis, _: Manifest) -> Iterator[Family]:
 
 
 def _named(label: str, track: TrackView) -> Labels:
-    """Return the labels of a sensor's series: its name under `label` and, for a power sensor, its role.
-
-    The role is needed because a total includes its parts.
+    """Return the labels of a sensor's series: its name under `label` and, for a power
+    sensor, its role (total or part).
     """
     role = (("role", track.info.role or "part"),) if track.info.kind == "power" else ()
     return ((label, _text(track.info.label)), *role)

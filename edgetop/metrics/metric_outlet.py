@@ -1,4 +1,4 @@
-"""Sends metrics at intervals. A separate thread sends them, because the receiver may be slow or gone."""
+"""Sends metrics at intervals, on a separate thread, because the receiver may be slow or gone."""
 
 import queue
 import threading
@@ -19,7 +19,7 @@ class Outlet:
     def __init__(self, every_s: float, send: Send, on_trouble: Callable[[str], None]) -> None:
         """Begin to send. `send` is called every `every_s` seconds, and returns an error message, or "" if all is well.
 
-        `on_trouble` is called with the error message when sending begins to fail, and with "" when it works again.
+        `on_trouble` is called with the error message when sending begins to fail, and with "" when sending works again.
         """
         self._every_s = every_s
         self._send = send
@@ -38,7 +38,7 @@ class Outlet:
             self._waiting.put(found)
 
     def close(self) -> None:
-        """Send the metrics for the last time, with the end of the session."""
+        """Send the metrics for the last time, with the end of the session. This takes a few seconds at most."""
         until_s = time.monotonic() + FAREWELL_S
         try:
             if self._analysis:

@@ -1,8 +1,7 @@
 """Sends metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Import it only if needed: the SDK takes 16 MiB.
 
 The SDK's own instruments would have to be called for each inference. Instead, this module fills the SDK's data objects
-from the metrics of `metric_families`. The SDK's exporter sends them, as configured by its environment variables
-(OTEL_EXPORTER_OTLP_HEADERS ...).
+from the metrics of `metric_families`. The SDK's environment variables (OTEL_EXPORTER_OTLP_HEADERS ...) apply.
 """
 
 import logging
@@ -78,8 +77,8 @@ OPERATION = {"gen_ai.operation.name": "text_completion", "gen_ai.provider.name":
 def metrics_data(found: Sequence[Family], resource: Resource, now_ns: int) -> sdk.MetricsData:
     """Return the metrics as a data object of OpenTelemetry's SDK.
 
-    `resource`: the attributes of this run, such as the name and the version of the program. `now_ns`: the present Unix
-    time in ns. Sums are cumulative from the beginning of the session.
+    Sums are cumulative from the beginning of the session. `resource` has the attributes of this run, such as the
+    program's version. `now_ns` is the present Unix time.
     """
     started = next((family for family in found if family.name == PREFIX + STARTED), None)
     begin_ns = int(float(started.samples[0].value) * 1e9) if started else now_ns  # type: ignore[arg-type]
@@ -126,13 +125,13 @@ def _distribution(sample: Sample, begin_ns: int, now_ns: int) -> sdk.Exponential
 
 
 def exponential(counts: histogram.Counts) -> tuple[int, int, list[int]]:
-    """Return `(scale, offset, counts)` of an OTLP exponential histogram. `counts`: the counts of a session's histogram.
+    """Return scale, offset and counts of an OTLP exponential histogram, from the counts of a session's histogram.
 
-    Bucket i of the result contains values above 2^((offset + i) / 2^scale) s, up to and including 2^((offset + i + 1) /
-    2^scale) s. All values of a session's bucket are counted in the bucket that contains its middle. So a value may be
-    counted on the wrong side of a bound, but is at most 0.4 % (half a session's bucket) away from it.
+    Bucket i has the values above 2^((offset + i) / 2^scale) s, up to 2^((offset + i + 1) / 2^scale) s. A value on the
+    wrong side of a bound is at most 0.4 % away from the bound.
     """
     bucket = np.flatnonzero(counts)
+    # Each bucket goes as a whole into the bucket that contains its middle.
     middle_s = histogram.lower_edge_ns(bucket + np.array([[0], [1]])).mean(axis=0) / 1e9
     for scale in range(FINEST_SCALE, -11, -1):
         index = np.ceil(np.log2(middle_s) * 2.0**scale).astype(np.int64) - 1

@@ -2,12 +2,11 @@
 
 The formats are version 0.0.4, which the textfile collector reads
 (https://prometheus.io/docs/instrumenting/exposition_formats/), and OpenMetrics 1.0
-(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md). The two formats differ in the names
-of counter and info families, in units, and in the last line.
+(https://github.com/prometheus/OpenMetrics/blob/main/specification/OpenMetrics.md).
 
 Several runs can write into one folder. Each run takes the lowest free number, which becomes the label `run` of its
-series. So the next run continues the series of the previous run. A run keeps its number by a lock, which the kernel
-releases however the run ends. The next run removes the file of a killed or failed run.
+series, so a run continues the series of an earlier one. A run keeps its number by a lock, which the kernel releases
+however the run ends. The next run removes the file of a killed or failed run.
 """
 
 import contextlib
@@ -41,10 +40,9 @@ _OF_A_FAILED_RUN = {
 
 
 def rendered(families: Iterable[Family], *, openmetrics: bool, labels: Labels = ()) -> bytes:
-    """Return the metrics as UTF-8 text.
+    """Return the metrics as UTF-8 text, with `labels` before the labels of each sample.
 
-    `openmetrics`: True for the OpenMetrics format, False for the older format of Prometheus. `labels`: labels to put
-    before the labels of each sample.
+    `openmetrics` selects the OpenMetrics format instead of the older format of Prometheus.
     """
     lines = [line for family in families for line in _lines(family, labels, openmetrics=openmetrics)]
     return "".join(f"{line}\n" for line in (*lines, *(["# EOF"] if openmetrics else []))).encode()
@@ -92,10 +90,7 @@ class _Reads:
             self.close()  # then no reader is known
 
     def take(self, name: str) -> bool:
-        """Whether the file `name` was read since the last call for any file.
-
-        Each call forgets all earlier reads, also of other files.
-        """
+        """Whether the file `name` was read since the last call. A call forgets the earlier reads of all files."""
         was_read = False
         with contextlib.suppress(OSError):  # BlockingIOError: no more; EBADF: not watched
             while self._fd >= 0 and (events := os.read(self._fd, _EVENT_BYTES)):
@@ -103,7 +98,7 @@ class _Reads:
         return was_read
 
     def wait(self, seconds: float) -> None:
-        """Wait until another process reads one of the files with metrics, but at most `seconds`."""
+        """Wait until another process reads one of the files with metrics, for at most `seconds`."""
         poll = select.poll()
         poll.register(self._fd, select.POLLIN)
         poll.poll(seconds * 1000)
@@ -140,10 +135,7 @@ class Textfile:
         self._reads, self._has_reader, self._is_over = _Reads(folder), False, False
 
     def send(self, found: Sequence[Family]) -> str:
-        """Write the metrics into the file. Return the error as text, or "" if all is well.
-
-        The file is replaced as a whole, so a reader sees either the old metrics or the new ones.
-        """
+        """Replace the file with the metrics. Return the error as text, or "" if all is well."""
         self._has_failed = any(family.name == PREFIX + FAILED and family.samples[0].value for family in found)
         self._is_over = any(family.name == PREFIX + RUNNING and not family.samples[0].value for family in found)
         if self._has_failed:  # other values would be taken for current ones
@@ -160,13 +152,12 @@ class Textfile:
     def owed_s(self) -> float:
         """Return how many seconds it takes at most until the reader of the file has read the end of the session.
 
-        The result is 0 if nobody reads the file, or if the session has not ended. It is also 0 after a failed run,
-        whose file stays.
+        The result is 0 if nobody reads the file, if the session has not ended, or after a failed run, whose file stays.
         """
         return LONGEST_INTERVAL_S if self._is_over and self._has_reader and not self._has_failed else 0.0
 
     def hand_over(self) -> None:
-        """Wait until the file with the end of the session has been read. A reader that is late is not waited for."""
+        """Wait until the file with the end of the session has been read, for at most `owed_s` seconds."""
         until_s = time.monotonic() + self.owed_s()
         while not self._was_read() and (left_s := until_s - time.monotonic()) > 0:
             self._reads.wait(left_s)
@@ -184,12 +175,12 @@ class Textfile:
 
 
 def _paths(folder: Path, run: int) -> tuple[Path, Path]:
-    """Return the paths of the metrics file and of the lock file of a run. `run`: the run's number in the folder."""
+    """Return the paths of the metrics file and of the lock file of the run number `run`."""
     return folder / f"edgetop-{run}.prom", folder / f".edgetop-{run}.lock"
 
 
 def _locked(folder: Path, run: int) -> int | None:
-    """Lock the run's number. Return the file descriptor of the lock, or None if another run holds it.
+    """Lock the run's number. Return the file descriptor of the lock, or None if another run holds the lock.
 
     Raises OSError if the lock file cannot be used.
     """
