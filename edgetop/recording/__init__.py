@@ -1,7 +1,7 @@
 """Recordings of sessions. A recording is a folder with a manifest and Parquet tables.
 
-The format is public (`edgetop help format`), so people can query a recording without edgetop. Besides this package,
-only `edgetop.lake` imports Arrow.
+The format is public (`edgetop help format`), so people can query a recording without edgetop. Only this package and
+`edgetop.lake` import Arrow.
 """
 
 import sys

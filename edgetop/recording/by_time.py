@@ -1,7 +1,7 @@
 """Reading of a recording by time: all data up to a moment, or the data between two moments.
 
 Most figures come from the table with one row per second, so a day-long session opens in a fraction of a second. Only
-the last inferences are read one by one, to make the figures of short spans exact.
+the last inferences are read individually, to make the figures of short spans exact.
 """
 
 from bisect import bisect_right
@@ -29,16 +29,16 @@ START: Place = (0, 0)
 
 
 class TimedTable:
-    """One table of a recording, in which rows are found by session time.
+    """One table of a recording, in which rows are found by session time. Rows are read from the disk on request.
 
-    Rows are in the order in which they were created. They are read from the disk when they are needed.
+    A place in the table is (piece number, row number within the piece), both from 0.
     """
 
     def __init__(self, pieces: Sequence[Piece], times: Times, cached_rows: int) -> None:
-        """Read one table of a recording. `pieces` are the successive parts of the table.
+        """Read one table of a recording from its successive `pieces`.
 
-        `times` takes the rows of a piece. It returns an array with the session time in ns at which each row became
-        available. At most about `cached_rows` rows stay in memory.
+        `times` takes the rows of a piece, and returns the session time in ns at which each row became available. About
+        `cached_rows` rows stay in memory.
         """
         self._pieces = pieces
         self._times = times
@@ -48,14 +48,13 @@ class TimedTable:
 
     @property
     def end(self) -> Place:
-        """The place after the last row, as (piece number, row number within the piece), both from 0."""
+        """The place after the last row."""
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
         """Return the place after the last row that was available at session time `t_ns`.
 
-        A place is (piece number, row number within the piece), both from 0. A row counts as available only if all rows
-        before it are available too.
+        A row counts as available only if all earlier rows are available too.
         """
         number = bisect_right(self._firsts, t_ns) - 1
         while 0 <= number < len(self._pieces):
@@ -67,17 +66,16 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return `(piece number, 0)` of the last piece that begins at or before session time `t_ns`.
-
-        If every piece begins later, the result is (0, 0).
+        """Return the place at which the last piece that began by session time `t_ns` starts;
+        (0, 0) if there is no such piece.
         """
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
-        """Return the session time in ns of the row at `place`, or None if `place` is the end of the table.
+        """Return the session time in ns of the row at `place`, or None at the end of the table.
 
-        `place` is (piece number, row number). If `place` is after the last row of a piece and another piece follows,
-        the result is the time at which the following piece begins. The first row of that piece may be later.
+        At the end of a piece, this is the time at which the next piece begins. The first row of that piece may be
+        later.
         """
         number, row = place
         if number >= len(self._pieces):
@@ -88,10 +86,7 @@ class TimedTable:
         return self._firsts[number + 1] if number + 1 < len(self._pieces) else None
 
     def between(self, begin: Place, end: Place) -> Iterator[Any]:
-        """Yield arrays of rows, from place `begin` up to and without place `end`.
-
-        A place is (piece number, row number).
-        """
+        """Yield arrays of rows, from place `begin` up to but without place `end`."""
         for number in range(begin[0], min(end[0] + (end[1] > 0), len(self._pieces))):
             rows = self.read(number)
             rows = rows[begin[1] if number == begin[0] else 0 : end[1] if number == end[0] else len(rows)]
@@ -99,19 +94,17 @@ class TimedTable:
                 yield rows
 
     def joined(self, begin: Place, end: Place, dtype: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        """Return the rows between two places as one array of type `dtype`. A place is (piece number, row number).
-
-        The pieces are read one at a time, so that only the rows of one piece are ever in memory twice.
-        """
+        """Return the rows between two places as one array of type `dtype`."""
         most = sum(piece.rows for piece in self._pieces[begin[0] : end[0] + 1])
         whole, filled = np.empty(most, dtype), 0
+        # One piece at a time, so that only the rows of one piece are ever in memory twice.
         for rows in self.between(begin, end):
             whole[filled : filled + len(rows)] = rows
             filled += len(rows)
         return whole[:filled]
 
     def read(self, number: int) -> Any:
-        """Return all rows of piece `number`, counted from 0. The most recently used pieces stay in memory."""
+        """Return all rows of the piece at index `number`. The most recently used pieces stay in memory."""
         rows = self._cache.pop(number, None)
         if rows is None:
             rows = self._pieces[number].read()
@@ -130,15 +123,14 @@ CACHED_PIECES = 3
 
 
 class SecondsTable:
-    """The table of a recording with one row per second. All of it is in memory, except most latency histograms.
+    """The table of a recording with one row per second, in memory except most latency histograms.
 
-    A histogram takes ten times as many bytes as the rest of its row. So only the last SEPARATE_S rows have their own
-    histograms. The histograms of older rows are added up in groups of SUMMED_S rows. This changes no result of an
-    analysis.
+    Only the last SEPARATE_S rows have their own histograms. The histograms of older rows are added up in groups of
+    SUMMED_S rows, which changes no result of an analysis.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
-        """Read the whole table once. `pieces` are its parts, in order of time."""
+        """Read the whole table from its `pieces`, in order of time."""
         self._pieces = pieces
         # For each piece: the end of the seconds before it, the number of rows before it, and its rows with added-up
         # histograms.
@@ -163,11 +155,10 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns, in ascending order: half a second after the end of each piece but the last.
-
-        A piece is a part of the table that is read at once, so reading up to one of these times is fastest. Most
-        inferences that began in a piece have ended half a second after the piece's end.
+        """Session times in ns up to which reading is fastest: half a second after the
+        end of each piece but the last.
         """
+        # By then, most inferences that began in the piece have ended.
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
 
     def row(self, t_ns: int) -> int:
@@ -175,10 +166,9 @@ class SecondsTable:
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return the session time in ns at which the last `inferences` inferences begin, or somewhat earlier.
+        """Return the session time in ns from which on the rows before row `end` have at least `inferences` inferences.
 
-        Only rows before row number `end` count. The time is the start of a second. It is 0 if these rows have no more
-        than `inferences` inferences.
+        The time is the start of a second, and 0 if there are not more inferences.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0
@@ -186,7 +176,7 @@ class SecondsTable:
         return int(self._ends_ns[first]) - NS
 
     def between(self, begin: int, end: int) -> Seconds:
-        """Return the rows from number `begin` up to and without number `end`, each with its own histogram."""
+        """Return the rows from `begin` up to but without `end`, each with its own histogram."""
         parts = []
         for number, start in enumerate(self._starts):
             length = len(self._sums[number])
@@ -196,10 +186,10 @@ class SecondsTable:
         return concatenate(parts)
 
     def until(self, end: int, begin: int = 0) -> Seconds:
-        """Return the rows from number `begin` up to and without number `end`.
+        """Return the rows from `begin` up to but without `end`, of which the last SEPARATE_S have their own histograms.
 
-        At least the last SEPARATE_S rows have their own histograms. The histograms of older rows may be added up in
-        groups: the first row of a group then has the sum, and its other rows have empty histograms.
+        The histograms of older rows may be added up in groups: the first row of a group then has the sum, and the
+        others have empty histograms.
         """
         whole = [
             number for number, start in enumerate(self._starts)
@@ -214,10 +204,7 @@ class SecondsTable:
         )
 
     def _read_piece(self, number: int) -> Seconds:
-        """Return the rows of piece `number`.
-
-        Rows that overlap an earlier row in time are left out, because an analysis would not count them.
-        """
+        """Return the rows of the piece at index `number`, without rows that overlap an earlier row in time."""
         seconds: Seconds = self._pieces[number].read()
         begins = seconds.rows["t_ns"]
         ends = np.concatenate([[self._after_ns[number]], begins[:-1] + NS])
@@ -260,10 +247,7 @@ class RecordingByTime:
         self.end_ns = min(recording.end_ns, MAX_SESSION_NS)
 
     def moment(self, t_ns: int) -> Moment:
-        """Return the number of rows that each table had at session time `t_ns`, as a `Moment`.
-
-        A time after the end of the session counts as the end.
-        """
+        """Return session time `t_ns`, or the end of the session if this is earlier, as a `Moment`."""
         if t_ns >= self.end_ns:
             return Moment(self.end_ns, len(self._seconds), {name: table.end for name, table in self.tables.items()})
         places = {name: table.place(t_ns) for name, table in self.tables.items()}
@@ -273,13 +257,13 @@ class RecordingByTime:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns, in ascending order. Reading the session up to one of these times is fastest."""
+        """Session times in ns, in ascending order, up to which reading is fastest."""
         return self._seconds.stops_ns
 
     def whole(self) -> Batch:
         """Return the whole session as one batch, with only about the last LAST_INFERENCES inferences.
 
-        The batch has `restart` set, so it replaces all data that a screen got before.
+        The batch has `restart` set, so the batch replaces all data that a screen got before.
         """
         end = self.moment(self.end_ns)
         return replace(self.until(end), bursts=self._bursts(START, end.places["operators"]))
@@ -287,8 +271,8 @@ class RecordingByTime:
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
         """Return a batch with the data from the moment `begin` to the moment `end`, for a jump to `end`.
 
-        The batch has `restart` set. The screen that gets it must first go back to its state at `begin`. The
-        batch has only about the last LAST_INFERENCES inferences, and only the first and the last profiling rounds.
+        The batch has `restart` set, and continues the screen's state at `begin`. There are only about the last
+        LAST_INFERENCES inferences, and the first and the last profiling rounds.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -298,15 +282,15 @@ class RecordingByTime:
     def between(self, begin: Moment, end: Moment) -> Batch:
         """Return a batch with the data that came after the moment `begin`, up to the moment `end`.
 
-        If there are many inferences, the batch has only about the last LAST_INFERENCES of them.
+        There are only about the last LAST_INFERENCES inferences.
         """
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
 
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
-        """Return a batch with the given `seconds` and the other data between two moments.
+        """Return a batch with `seconds` and the other data between two moments, but without profiling rounds.
 
-        The batch has no profiling rounds, and only about the last LAST_INFERENCES inferences.
+        There are only about the last LAST_INFERENCES inferences.
         """
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))
@@ -324,11 +308,11 @@ class RecordingByTime:
         return joined(chain.from_iterable(self.tables["operators"].between(begin, end)))
 
     def _first_and_last_bursts(self, begin: Place, end: Place) -> tuple[Burst, ...]:
-        """Return the first and the last profiling rounds between two places.
+        """Return at least the first BASELINE_BURSTS and the last LAST_BURSTS profiling rounds between two places.
 
-        The result has at least the first BASELINE_BURSTS rounds and the last LAST_BURSTS rounds. A place is (piece
-        number, row number) in the table of operators. Reading all rounds would take half a second more.
+        The places are in the table of operators.
         """
+        # Reading all rounds would take half a second more.
         operators = self.tables["operators"]
         first, number = 0, 0
         while first < end[0] and number <= BASELINE_BURSTS:  # one more, since the last one may be incomplete

@@ -1,8 +1,7 @@
 """The catalog: a file that lists the row groups (blocks of rows) of tables that are still being written.
 
-Each row group was made from one file of the journal. Its entry becomes valid when that journal file is removed. So
-the removal is the atomic step that moves rows from the journal to the table. If the writer dies earlier, only the
-journal has the rows.
+Each row group was made from one file of the journal. The entry of a row group becomes valid when that journal file is
+removed, so the removal is the atomic step that moves rows from the journal to the table.
 """
 
 import json
@@ -27,10 +26,7 @@ def piece_name(table: str, number: int) -> str:
 
 
 def pieces(folder: Path) -> list[tuple[str, int]]:
-    """Return a sorted list of `(table name, file number)` of the unfinished table files in `folder`. Raises OSError.
-
-    A table may have several such files, numbered from 0.
-    """
+    """Return the unfinished table files in `folder`, sorted, as table name and file number (from 0). Raises OSError."""
     matches = [match for name in names_in(folder) if (match := _PIECE.fullmatch(name))]
     return sorted((match[1], int(match[2])) for match in matches if match[1] in ALL_TABLES)
 
@@ -69,7 +65,7 @@ class Catalog:
         os.ftruncate(self._file.fd, size)
 
     def append(self, group: RowGroup) -> None:
-        """Append an entry for a row group. Raises OSError; the catalog is then unchanged."""
+        """Append an entry for a row group. After an OSError, the catalog is unchanged."""
         head = json.dumps([group.table, group.piece, group.offset, group.size, group.rows, group.source])
         frame = seal(OPENING, 0, head.encode() + b"\n" + group.entry)
         write_all(self._file.fd, frame, self.size)
@@ -97,8 +93,7 @@ class CatalogContent:
 def read_catalog(folder: Path, present: Collection[str] | None = None) -> CatalogContent:
     """Return the valid entries of the catalog in `folder`. Raises OSError.
 
-    An entry is valid once the journal file from which its rows came was removed. `present` are the names of the files
-    that were in `folder` at some moment. None means the files that are there now.
+    `present` are the names of the files that were in `folder` at some moment. None means the files that are there now.
     """
     present = names_in(folder) if present is None else present
     if CATALOG not in present:

@@ -1,12 +1,12 @@
 """The columns of the tables in every recording, and the conversion of a batch's rows to Arrow and back without loss.
 
 In a session of several models, `seconds` has further columns (`stream_columns`). Each file has the meaning of its
-columns in key-value metadata, `meaning:COLUMN`. Every Parquet reader can show it.
+columns in key-value metadata, `meaning:COLUMN`, which every Parquet reader can show.
 
 If the meaning of a column changes, FORMAT_VERSION gets a new value. Within format 1, these columns were added:
 
-- `m2_ns2`, `jitter_sum_ns`, `jitter_count`, and later `miss_run_*` and sums of response times, in `seconds`. With
-  them, deviation, jitter and runs of misses are known even if individual inferences were not recorded.
+- `m2_ns2`, `jitter_sum_ns`, `jitter_count`, and later `miss_run_*` and sums of response times, in `seconds`. With them,
+  deviation, jitter and runs of misses are known even if individual inferences were not recorded.
 - `origin` in `operators`, since the names that runtimes give are often not those of the model.
 """
 
@@ -31,10 +31,9 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """An import finder that makes `import pandas` fail. Without this finder, pyarrow imports pandas.
+    """An import finder that makes `import pandas` fail, which pyarrow would otherwise do.
 
-    Edgetop does not need pandas. Importing it would take 40 MiB, and a broken installation of it would end the
-    recording.
+    Edgetop does not need pandas, which takes 40 MiB, and a broken installation of which would end the recording.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
@@ -168,9 +167,8 @@ CAME_LATER = ("m2_ns2", "jitter_sum_ns", "jitter_count", "variant")
 def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return `table` with only the columns that `schema` names, cast to the schema's types.
 
-    `table` may come from another program. Optional columns that it lacks stay absent. Raises KeyError if a required
-    column is missing, ValueError if a required column contains nulls, and pa.ArrowException if a column cannot be
-    cast.
+    Optional columns that `table` lacks stay absent. Raises KeyError if a required column is missing, ValueError if a
+    required column contains nulls, and pa.ArrowException if a column cannot be cast.
     """
     columns = {}
     for field in schema:
@@ -188,7 +186,7 @@ def as_described(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def completed(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return `table` with all columns of `schema`.
 
-    A column that `table` lacks is filled with nulls, or with zeros if the schema allows no nulls in it.
+    Missing columns have nulls, or zeros if the schema allows no nulls.
     """
     columns = []
     for field in schema:
@@ -214,8 +212,7 @@ Columns = dict[str, Any]
 def to_arrow(name: str, rows: Any, sensor_ids: Sequence[str] = ()) -> pa.Table:
     """Return rows of the table `name`, such as "readings", as an Arrow table with the columns of the format.
 
-    `rows` is the value of the field `name` of a `Batch`. `sensor_ids` is needed only for readings: each reading has the
-    position of its sensor's id in this list.
+    `rows` is the value of the field `name` of a `Batch`. Readings refer to sensors by positions in `sensor_ids`.
     """
     schema = SCHEMAS[name]
     if name == "inferences":
@@ -251,10 +248,7 @@ def _names(values: Sequence[str]) -> pa.StringArray:
 
 
 def _burst_columns(bursts: Sequence[Burst]) -> Columns:
-    """Return the columns of the table `operators`, by name, with one row for each operator of each profiling round.
-
-    Unknown FLOPs, bytes and origins are None.
-    """
+    """Return the columns of the table `operators`, by name, with one row for each operator of each profiling round."""
     sizes = [len(burst) for burst in bursts]
     infos = [info for burst in bursts for info in burst.infos]
     return {
@@ -284,8 +278,7 @@ def _figures(seconds: Seconds) -> Columns:
 def from_arrow(name: str, table: pa.Table, sensor_ids: Sequence[str] = ()) -> Any:
     """Return the rows of the Arrow table `table` as the value of the field `name` of a `Batch`.
 
-    `name` is the table's name, but not "operators"; use `bursts_from_arrow` for that. Readings of sensors that are not
-    in `sensor_ids` are left out.
+    For the table "operators", use `bursts_from_arrow`. Readings of sensors that are not in `sensor_ids` are left out.
     """
     if name == "inferences":
         return _inferences(table)
@@ -340,10 +333,9 @@ def _seconds(table: pa.Table) -> Seconds:
 
 
 def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.void]) -> Seconds | None:
-    """Return the statistics of response times for each second, or None if any second lacks them.
+    """Return the statistics of response times for each second, or None if a second lacks them.
 
-    Response times exist only under a load with planned starts. `columns` are the columns of the table `seconds`, by
-    name. `service` has one row for each of these seconds, with the statistics of service times.
+    `columns` are the columns of the table `seconds`, by name. `service` has the statistics of service times.
     """
     lists = ("response_bucket", "response_bucket_count")
     if not len(service) or any(name not in columns for name in (*lists, *RESPONSE, *RESPONSE_SUMS)):
@@ -363,7 +355,7 @@ def _response(columns: Mapping[str, pa.ChunkedArray], service: npt.NDArray[np.vo
 def _with_histograms(rows: npt.NDArray[np.void], bucket: pa.ChunkedArray, bucket_count: pa.ChunkedArray) -> Seconds:
     """Return a `Seconds` of `rows` with their histograms.
 
-    `bucket` has, for each row, the list of its bucket numbers, and `bucket_count` the list of their counts. Raises
+    For each row, `bucket` has the list of bucket numbers, and `bucket_count` the list of their counts. Raises
     ValueError if two such lists differ in length.
     """
     offsets, buckets = _lists(bucket.combine_chunks())
@@ -380,14 +372,12 @@ def _lists(column: pa.ListArray) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any
 
 
 def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Return a column of integers as an array, with ABSENT in place of nulls.
-
-    `pyarrow.compute` would do the same, but takes 10 MiB of a writer's memory. A chunk has the layout of the Arrow
-    columnar format: a bitmap tells which values are present.
-    """
+    """Return a column of integers as an array, with ABSENT in place of nulls."""
     if not column.null_count:
         return np.asarray(column)
     filled: list[npt.NDArray[Any]] = []
+    # `pyarrow.compute` would do the same, but takes 10 MiB of a writer's memory. A chunk has the layout of the Arrow
+    # columnar format: a bitmap tells which values are present.
     for chunk in column.chunks:
         validity, data = chunk.buffers()
         dtype, begin = np.dtype(str(chunk.type)), chunk.offset  # to_pandas_dtype() would load pandas
@@ -400,10 +390,7 @@ def _filled(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _codes(column: pa.ChunkedArray, values: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return, for each row, the position of its text in `values`, or -1 if it is not in `values`.
-
-    Each distinct text is looked up only once.
-    """
+    """Return, for each row, the position of its text in `values`, or -1 for another text."""
     import pyarrow.compute as pc  # noqa: PLC0415  takes 10 MiB, which a writer saves
 
     wanted, codes = _names(values), [np.empty(0, np.int64)]
@@ -425,10 +412,10 @@ def sound_rows(table: pa.Table) -> pa.Table:
 
 
 def bursts_from_arrow(pieces: Iterable[pa.Table], shared: dict[Infos, Infos] | None = None) -> tuple[Burst, ...]:
-    """Return the profiling rounds in `pieces`, consecutive parts of the `operators` table. Parts may divide a round.
+    """Return the profiling rounds in consecutive parts of the `operators` table. Parts may divide a round.
 
-    Rounds with equal lists of operators share one list object. `shared` maps each known list to the object to use; new
-    lists are added to it.
+    Rounds with equal lists of operators share one list object. `shared` maps each known list to that object, and gets
+    new lists.
     """
     infos: dict[Infos, Infos] = {} if shared is None else shared
     return joined(burst for piece in pieces for burst in _bursts(piece, infos))
@@ -458,9 +445,9 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """Return `(indices, values)`: the position of each row's value in `values`, and the list of distinct values.
+    """Return the list of distinct values, after an array with each row's position in this list.
 
-    The index of a null is the position of None in `values`, or the length of `values` if None is not there.
+    The position of a null is that of None, or the length of the list if None is not there.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

@@ -1,4 +1,4 @@
-"""Moving rows from the journal into the tables: now and then during a run, at its end, and at a recovery."""
+"""Moving rows from the journal into the tables: during a run, at its end, and at a recovery."""
 
 import errno
 import os
@@ -42,8 +42,8 @@ def compact(
 ) -> None:
     """Append the rows of all batches of a journal file to the tables. Raises OSError.
 
-    `source` is the name of the journal file. `sensor_ids` are the ids of the sensors, in the manifest's order. A
-    batch with a new manifest replaces these ids. `missing` rebuilds seconds that were lost.
+    `source` is the name of the journal file. `sensor_ids` are the sensors' ids, until a batch has a new manifest.
+    `missing` rebuilds seconds that were lost.
     """
     waiting = WaitingRows(tables, source, sensor_ids)
     for batch in batches:
@@ -55,9 +55,9 @@ class WaitingRows:
     """Collects rows, and writes them to the tables in row groups (blocks) of about ROW_GROUP_ROWS rows."""
 
     def __init__(self, tables: Tables, source: str, sensor_ids: Sequence[str] = ()) -> None:
-        """Collect rows that come from the journal file with the name `source`, and write them to `tables`.
+        """Collect rows from the journal file `source`, and write them to `tables`.
 
-        `sensor_ids` are the ids of the sensors. Each reading has the position of its sensor's id in this list.
+        Readings refer to sensors by positions in `sensor_ids`.
         """
         self._tables = tables
         self._source = source
@@ -98,10 +98,7 @@ class WaitingRows:
             self.put(name, between(rows, whole, len(rows)))
 
     def flush(self, *names: str) -> None:
-        """Write the collected rows of the tables `names` as row groups. Raises OSError.
-
-        Without names, the rows of all tables are written.
-        """
+        """Write the collected rows of the tables `names`, or of all tables, as row groups. Raises OSError."""
         for name in names or ALL_TABLES:
             if self._pieces[name]:
                 self._append(name, self._taken(name))
@@ -137,12 +134,10 @@ def _size(rows: Any) -> int:
 
 
 def run_job(folder: Path, job: TableJob) -> Progress:
-    """Move the rows of complete journal files into the tables.
+    """Move the rows of complete journal files into the tables. Return how much of the journal was moved so far.
 
-    Return how much of the journal this job and the jobs before it have moved.
-
-    If `job` has a final manifest, the tables are also completed and moved into the session's folder. Raises OSError;
-    rows that are not in the tables are then still in the journal.
+    If `job` has a final manifest, the tables are also completed and moved into the session's folder. After an OSError,
+    rows that are not in the tables are still in the journal.
     """
     journal = folder / JOURNAL
     done = job.progress
@@ -179,9 +174,9 @@ def run_job(folder: Path, job: TableJob) -> Progress:
 
 
 def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
-    """Remove the oldest inferences until tables and journal take at most `room_bytes`.
+    """Remove the oldest inferences until tables and journal take at most `room_bytes`; None means no limit.
 
-    Return the number of bytes freed. If `room_bytes` is None, nothing is removed.
+    Return the number of bytes freed.
     """
     dropped = 0
     left = sum((journal / segment_name(number)).stat().st_size for number in segments(journal))
@@ -194,7 +189,7 @@ def _make_room(journal: Path, tables: Tables, room_bytes: int | None) -> int:
 
 
 def main() -> None:
-    """Run one job that is read from stdin, and write its result to stdout.
+    """Run the job that is read from stdin, and write its result to stdout.
 
     `ChildTableWriter` starts this as a process.
     """
@@ -215,11 +210,8 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """Wait until the parent process ends, then end this process, so that another process may write the session.
-
-    The parent's end shows as the end of stdin, a pipe from the parent. The kernel closes this pipe however the parent
-    ends.
-    """
+    """Wait until the parent process ends, then end this process, so that another process may write the session."""
+    # The kernel closes the parent's end of the pipe however the parent ends.
     while os.read(0, 1):
         continue
     os._exit(1)

@@ -13,7 +13,7 @@ def compress(data: bytes | memoryview) -> Compressed:
 
 
 def decompress(compressed: Compressed) -> bytearray:
-    """Return the original data. It is a bytearray because arrays that are made from it are changed later."""
+    """Return the original data, as a bytearray because arrays made from it are changed later."""
     import pyarrow as pa  # noqa: PLC0415
 
     size, data = compressed

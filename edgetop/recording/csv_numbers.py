@@ -22,19 +22,19 @@ _NUMBER = r"^-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 
 
 class SkippedRows:
-    """Counts the rows of a file that were not used, and keeps the text of the first of them."""
+    """Counts the rows of a file that were not used, and keeps the text of the first such row."""
 
     def __init__(self) -> None:
         self.count, self.first = 0, ""
 
     def add(self, count: int, first: str) -> None:
-        """Count some rows. `first` is the text of the first of them."""
+        """Count some rows, the first of which has the text `first`."""
         if count and not self.count:
             self.first = first
         self.count += count
 
     def skip(self, row: "pyarrow.csv.InvalidRow") -> str:
-        """Count `row`, which has a wrong number of cells. Return "skip", which makes Arrow leave it out."""
+        """Count a row with a wrong number of cells. Return "skip", which makes Arrow leave the row out."""
         self.add(1, row.text or "")
         return "skip"
 
@@ -62,15 +62,11 @@ def number_columns(
     encoding: str = "utf-8",
     flag: Flag | None = None,
 ) -> Iterator[list[Floats]]:
-    """Read a CSV file in pieces. Yield, for each piece, a list with one array of numbers for each wanted column.
+    """Yield arrays of numbers from pieces of a CSV file: one array for each position in `columns`, and one for `flag`.
 
-    `columns` are the positions of the wanted columns, from 0. If `flag` says where a digital signal is, the list has
-    one more array, with 1 in each row in which the signal is set, and 0 in all other rows.
-
-    `begin` is the byte offset of the first row. `width` is the number of cells in a row. Rows with another number of
-    cells, and rows that lack a wanted number, are left out. `skipped` counts them. `separator` separates the cells.
-    `has_comma` says that the decimal sign is a comma. `encoding` is the text encoding of the file, such as `utf-16-le`.
-    Raises OSError if the file cannot be read, or ValueError if it is no table.
+    The array of the digital signal `flag` has 1 for set, and 0 otherwise. Rows without `width` cells and rows that lack
+    a number are left out, and counted by `skipped`. `begin` is the byte offset of the first row. `has_comma` says that
+    the decimal sign is a comma. Raises OSError if the file cannot be read, or ValueError if the file is no table.
     """
     names = [f"c{place}" for place in range(width)]
     wanted = [names[place] for place in columns]
@@ -107,7 +103,7 @@ def number_columns(
 def _is_set(column: pa.Array, character: int | None) -> Floats:
     """Return 1 for each row in which a digital signal is set, even if only for a part of the sample, else 0.
 
-    `character` is the position of the signal's character in the text, or None if the whole text is the signal.
+    `character` is the position of the signal's character in the text; None means the whole text.
     """
     text = pc.utf8_trim_whitespace(column)
     if character is not None:

@@ -1,9 +1,9 @@
 """Making of Parquet footers for row groups that were written one at a time.
 
 A Parquet file has its index, the footer, at its end. So a file that still grows cannot be read, and a writer that dies
-leaves nothing readable. Here Arrow encodes each row group as a file of its own. The catalog keeps the entry of each row
-group (the structure RowGroup of the footer). A footer can be made from these entries at any time; only the offsets in
-an entry change. Thrift's compact protocol and the field numbers are those of parquet-format:
+leaves nothing readable. Here Arrow encodes each row group as a file of its own, and the catalog keeps the footer's
+entry for each (the structure RowGroup). A footer can be made from these entries at any time; only the offsets in an
+entry change. Thrift's compact protocol and the field numbers are those of parquet-format:
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md
 """
@@ -32,7 +32,7 @@ _MAX_DEPTH = 16
 
 
 def split(file: bytes) -> tuple[bytes, bytes]:
-    """Return `(data, footer)` of a Parquet file. `data` has the row groups. The magic bytes are in neither part.
+    """Return the row groups and the footer of a Parquet file, both without the magic bytes.
 
     Raises ValueError if `file` is not a Parquet file.
     """
@@ -48,16 +48,13 @@ def split(file: bytes) -> tuple[bytes, bytes]:
 def row_groups_of(footer: bytes, shift: int) -> list[bytes]:
     """Return the encoded RowGroup structures of a Parquet footer, in order.
 
-    The offsets in these structures are increased by `shift`, the number of bytes by which the data was moved.
+    Offsets are increased by `shift`, the number of bytes by which the data was moved.
     """
     return [_shifted(group, shift) for group in _parsed(footer)[_FILE_ROW_GROUPS][1][1]]
 
 
 def columns_in(row_group: bytes) -> int:
-    """Return the number of columns of a row group. Raises ValueError if `row_group` is invalid.
-
-    `row_group` is the encoded RowGroup structure of a Parquet footer.
-    """
+    """Return the number of columns of an encoded RowGroup structure. Raises ValueError if the structure is invalid."""
     try:
         return len(_parsed(row_group)[_GROUP_COLUMNS][1][1])
     except (KeyError, TypeError, IndexError):
@@ -65,9 +62,9 @@ def columns_in(row_group: bytes) -> int:
 
 
 def shifted(row_group: bytes, shift: int) -> bytes:
-    """Return `row_group` with its offsets increased by `shift`, because its data was moved by that many bytes.
+    """Return an encoded RowGroup structure with its offsets increased by `shift`, because its data was moved.
 
-    `row_group` is the encoded RowGroup structure of a Parquet footer. Raises ValueError if it is invalid.
+    Raises ValueError if the structure is invalid.
     """
     return _shifted(_parsed(row_group), shift)
 
@@ -93,8 +90,8 @@ def _move(fields: Struct, field: int, shift: int) -> None:
 def footer_of(template: bytes, rows: int, row_groups: Sequence[bytes]) -> bytes:
     """Return the end of a Parquet file: the footer with `row_groups`, the footer's length, and the magic bytes.
 
-    `row_groups` are encoded RowGroup structures. `rows` is the number of rows in all of them. `template` is the footer
-    of a file with the same columns.
+    `row_groups` are encoded RowGroup structures with `rows` rows in all. `template` is the footer of a file with the
+    same columns.
     """
     fields = _parsed(template)
     fields[_FILE_NUM_ROWS] = _I64, rows
@@ -117,7 +114,7 @@ def _encoded(fields: Struct) -> bytes:
 
 
 class _Source:
-    """Reads data in Thrift's compact protocol. Methods raise IndexError if the bytes are invalid."""
+    """Decodes data in Thrift's compact protocol. Methods raise IndexError if the bytes are invalid."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

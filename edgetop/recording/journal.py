@@ -1,8 +1,8 @@
 """The journal of a recording. Every batch is first written into the journal, within a second.
 
-The journal consists of numbered files in `journal/`, the segments. A segment contains frames. There is one writer and
-any number of readers. The rows of a full segment are moved into tables, and the segment is removed (`compaction`). So
-the journal of a writer that died contains just the rows that the tables lack.
+The journal consists of numbered files in `journal/`, the segments, which contain frames. There is one writer and any
+number of readers. The rows of a full segment are moved into tables, and the segment is removed (`compaction`). So the
+journal of a writer that died contains just the rows that the tables lack.
 
 After a disk error, the writer begins a new segment, so that nothing is ever appended to an incomplete frame.
 """
@@ -69,8 +69,8 @@ class Journal:
     def __init__(self, folder: Path, fsync_interval_ns: int, segment_bytes: int = SEGMENT_BYTES) -> None:
         """Write files of about `segment_bytes` into `folder`.
 
-        `fsync_interval_ns` is the interval at which the caller will call `sync`. It is stored, so that a recovery
-        knows how much may be lost.
+        `fsync_interval_ns` is the interval at which the caller will call `sync`, which tells a recovery how much may be
+        lost.
         """
         self._folder = folder
         self._fsync_interval_ns = fsync_interval_ns
@@ -93,9 +93,9 @@ class Journal:
         return {number: (self._folder / segment_name(number)).stat().st_size for number in segments(self._folder)}
 
     def append(self, batch: Batch, partial: Seconds = NO_SECONDS) -> None:
-        """Append a batch. Raises OSError if the disk does not accept it; no part of the batch is stored then.
+        """Append a batch. Raises OSError if the disk does not accept the batch, of which no part is stored then.
 
-        `partial` has the row of the current second so far. It is needed only if individual inferences are not recorded.
+        `partial` is the current second so far, and needed only if individual inferences are not recorded.
         """
         self._manifest = batch.manifest or self._manifest
         try:
@@ -125,7 +125,7 @@ class Journal:
             raise
 
     def _abandon_segment(self) -> None:
-        """Cut the open file after its last complete frame, and close it. The next batch begins another file."""
+        """Cut the open file after the last complete frame, and close it. The next batch begins another file."""
         if not self.is_open:
             return
         with contextlib.suppress(OSError):
@@ -138,13 +138,13 @@ class Journal:
     def sync(self) -> None:
         """Start to sync the open file to the disk, without waiting.
 
-        If that fails, the next `append` raises the error.
+        If this fails, the next `append` raises the error.
         """
         if self.is_open:
             self._sync.begin(self._fd, self._folder)
 
     def close(self) -> None:
-        """Close the open file. The next batch begins another one."""
+        """Close the open file. The next batch begins another file."""
         if self.is_open:
             os.close(self._fd)
             self._fd = -1
@@ -160,7 +160,7 @@ class Journal:
 
 
 class _Reference:
-    """Makes the deflate dictionary for several successive frames, from the beginnings of some earlier payloads."""
+    """Makes the deflate dictionary for successive frames, from the beginnings of earlier payloads."""
 
     def __init__(self) -> None:
         self.run = 0
@@ -172,8 +172,7 @@ class _Reference:
     def frame_for(self, payload: bytes, until_ns: int) -> bytes:
         """Return a frame with the deflate dictionary for this payload, to be written before the payload.
 
-        The frame has a new dictionary, or a second or third copy of the current one. The result is b"" if enough copies
-        were written. `until_ns` is the session time of the payload.
+        The result is b"" if the dictionary was written often enough. `until_ns` is the session time of the payload.
         """
         self._recent = (self._recent + payload[:_PIECE_BYTES])[-REFERENCE_BYTES:]
         lasted_ns = until_ns - self._since_ns
@@ -196,7 +195,7 @@ class BackgroundSync:
         self._failure: OSError | None = None
 
     def begin(self, fd: int, folder: Path) -> None:
-        """Start to sync the file `fd` and the folder. If a sync is still running, nothing is started."""
+        """Start to sync the file `fd` and the folder, unless a sync is still running."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(
                 target=self._run, args=(os.dup(fd), folder), name="journal sync", daemon=True
@@ -224,7 +223,7 @@ class BackgroundSync:
 
 @frozen
 class Missing:
-    """How much data was in damaged frames of the journal, computed from counts in the frames around them."""
+    """How much data was in damaged frames of the journal, computed from counts in the neighbouring frames."""
 
     ns: int = 0  # session time
     inferences: int = 0  # single inferences
@@ -234,8 +233,8 @@ class Missing:
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """Return this amount plus the data that is missing between two readable frames.
 
-        `read` counts all data that was written up to the end of the first frame; None if unknown. `before` counts all
-        data that was written before the second frame. `is_damaged` says that damaged bytes lie between the two frames.
+        `read` is the tally of all data up to the end of the first frame, and None if unknown; `before` that of all data
+        before the second frame. `is_damaged` says that damaged bytes lie between the two frames.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -248,9 +247,9 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally` counts all data that was written; None if unknown. If it counts no individual inferences, the session
-        recorded only seconds. The result then has the number of inferences in the missing seconds.
+        `tally` is that of all data written; None if unknown.
         """
+        # A session whose tally has no single inferences recorded only seconds.
         inferences = self.inferences if tally is None or tally.inferences else self.counted
         if not (self.ns or inferences) and self.is_counted:
             return None
@@ -296,7 +295,8 @@ class SegmentReader:
     def __init__(self, file: Descriptor, end: int | None = None, state: JournalState | None = None) -> None:
         """Read an open journal file up to the byte offset `end`; None means up to its current end.
 
-        `state` is the reader's state after the earlier journal files; None if there are none. Reading updates `state`.
+        `state` is the reader's state after the earlier journal files, and is updated; None if there are no earlier
+        files.
         """
         self.file = file
         self.frames = FrameReader(file.fd, end)
@@ -319,7 +319,7 @@ class SegmentReader:
         """Yield every batch that is complete by now.
 
         `wanted` are the names of the fields of a batch to decode; None means all. If a batch has more than
-        `most_inferences` inferences, only its last inference is kept.
+        `most_inferences` inferences, only the last inference is kept.
         """
         for frame in self.frames.read():
             if frame.has(REFERENCE):
@@ -364,13 +364,13 @@ class SegmentReader:
 def open_segment(path: Path, state: JournalState | None = None) -> SegmentReader:
     """Return a reader of the journal file at `path`. Raises OSError.
 
-    `state` is the reader's state after the earlier journal files; None if there are none. Reading updates `state`.
+    `state` is the reader's state after the earlier journal files, and is updated; None if there are no earlier files.
     """
     return SegmentReader(Descriptor(open_regular(path)), state=state)
 
 
 class FellBehindError(Exception):
-    """Raised if a part of the journal was removed before it was read. The reader must start again from the tables."""
+    """Raised if a part of the journal was removed too early for a reader, which must start again from the tables."""
 
 
 class Follower:
@@ -397,9 +397,8 @@ class Follower:
     def read(self, most_inferences: int | None = None) -> Iterator[Batch]:
         """Yield every batch that was appended since the last call.
 
-        If a batch has more than `most_inferences` inferences, only its last inference is kept. Raises OSError if the
-        journal is gone because the session is over. Raises FellBehindError if a journal file was removed before it was
-        read.
+        If a batch has more than `most_inferences` inferences, only the last inference is kept. Raises OSError if the
+        journal is gone because the session is over, and FellBehindError if a journal file was removed too early.
         """
         while True:
             try:
@@ -431,11 +430,10 @@ class JournalTail:
         self.last_read_ns = self._last_checked_ns = clock.monotonic_ns()
 
     def read(self, most_inferences: int | None = None) -> Batch | None:
-        """Return all data that was appended since the last call as one batch, or None if there is none.
+        """Return all data that was appended since the last call as one batch, or None if there is no new data.
 
-        If an appended batch has more than `most_inferences` inferences, only its last inference is kept. Raises
-        FellBehindError if the session must be opened again, because a part of the journal was removed or the writer
-        died.
+        If a batch in the journal has more than `most_inferences` inferences, only its last inference is kept. Raises
+        FellBehindError if the session must be opened again: a part of the journal was removed, or the writer died.
         """
         batches = []
         try:

@@ -1,8 +1,8 @@
 """Frames: the parts of an append-only file, each with a checksum.
 
 A frame is a header, a payload and one checksum over both. So a reader detects an incomplete end (power loss, a full
-disk) and damage in the middle (an SD card). The file may still be growing. If a frame at its end is incomplete now, a
-later call reads it once it is complete.
+disk) and damage in the middle (an SD card). If the file still grows, a frame that is incomplete now is read by a later
+call.
 """
 
 import os
@@ -56,9 +56,8 @@ def varint(number: int) -> bytes:
 def seal(flags: int, number: int, payload: bytes, unpacked_bytes: int = 0, run: int = 0) -> bytes:
     """Return the bytes of a frame with this payload.
 
-    `flags` are bits such as DEFLATED. `number` is stored with the frame: a session time or a position, as the writer
-    chooses. `unpacked_bytes` is the size of the payload before compression. Successive frames with the same deflate
-    dictionary are a run, and `run` is the number of this frame's run.
+    `flags` are bits such as DEFLATED. `number` is a session time or a position, as the writer chooses. `unpacked_bytes`
+    is the size of the payload before compression. `run` is the number of the deflate dictionary.
     """
     head = _HEADER.pack(MAGIC, flags, run.to_bytes(3, "little"), len(payload), unpacked_bytes, number, 0)[:_CHECKED]
     return head + struct.pack("<I", zlib.crc32(payload, zlib.crc32(head))) + payload
@@ -68,10 +67,7 @@ class FrameReader:
     """Reads the valid frames of a file in order. The file may still be growing."""
 
     def __init__(self, fd: int, end: int | None = None, offset: int = 0) -> None:
-        """Read frames from byte `offset` up to byte `end` (None: the end of the file).
-
-        `fd` must be open for reading. The caller closes it.
-        """
+        """Read frames from byte `offset` up to byte `end` (None: the end of the file). The caller closes `fd`."""
         self._fd = fd
         self._end = end
         self.offset = offset  # everything before this offset was read or skipped
@@ -95,13 +91,11 @@ class FrameReader:
             yield frame
 
     def tail_bytes(self) -> int:
-        """Return the number of bytes after the last valid frame: an incomplete or damaged frame, or one that is being
-        written.
-        """
+        """Return the number of bytes after the last valid frame, which are damaged or still being written."""
         return max(0, os.fstat(self._fd).st_size - self.offset)
 
     def is_torn(self) -> bool:
-        """Whether the file ends with a part of a frame. Its writer died, or is still writing the frame."""
+        """Whether the file ends with a part of a frame: the writer died, or is still writing."""
         size, head = self.tail_bytes(), os.pread(self._fd, _HEADER.size, self.offset)
         if len(head) < _HEADER.size:
             return bool(head) and MAGIC.startswith(head[:4])
@@ -121,10 +115,9 @@ class FrameReader:
         return Frame(flags, number, unpacked, payload, int.from_bytes(run, "little"))
 
     def next_reference(self, run: int) -> Frame | None:
-        """Return the next frame that holds the deflate dictionary of a run, or None if there is none.
+        """Return the next frame with the deflate dictionary number `run`, or None if there is no such frame.
 
-        A run is a series of frames with the same dictionary, and `run` is its number. The reader's position does not
-        change.
+        The reader's position does not change.
         """
         onward = FrameReader(self._fd, self._end, self.offset)
         return next((frame for frame in onward.read() if frame.has(REFERENCE) and frame.run == run), None)

@@ -36,7 +36,7 @@ _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, EOFError, zipfil
 
 
 def read_outputs(folder: Path, side: str = "") -> KeptOutputs | None:
-    """Return the stored model outputs of the session in `folder`, or None if it has none.
+    """Return the stored model outputs of the session in `folder`, or None if there are none.
 
     `side` is "A" or "B" in an A/B session, and "" in any other session. Raises InputError if the file is damaged.
     """

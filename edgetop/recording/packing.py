@@ -1,11 +1,11 @@
 """Encoding of a batch as the payload of a journal frame, and decoding.
 
-A payload consists of parts. Each part has a number for its kind, and contains columns of numbers or JSON. No code
-here needs Arrow, so a process that records all day does not load it.
+A payload consists of parts. Each part has a number for its kind, and contains columns of numbers or JSON. No code here
+needs Arrow, so a process that records all day does not load it.
 
-Times are stored as differences, and numbers byte by byte (`session.byte_shuffle`), which deflates well. The payloads
-of successive batches resemble each other. So each payload is deflated with a part of an earlier payload, the
-reference, as its dictionary. A frame needs its reference and no other frame, so a damaged frame spoils only itself.
+Times are stored as differences, and numbers byte by byte (`session.byte_shuffle`), which deflates well. Each payload is
+deflated with a part of an earlier payload, the reference, as its dictionary, because successive payloads are similar. A
+frame needs its reference and no other frame, so a damaged frame spoils only itself.
 """
 
 import json
@@ -55,11 +55,9 @@ Parts = Mapping[int, bytes]  # the parts of a payload by kind
 
 
 def pack(batch: Batch) -> bytes:
-    """Return a batch as the payload of a journal frame.
-
-    The batch's `restart` is not stored, and its `until_ns` is stored in the frame's header. Parts that change least
-    from batch to batch come first, since the beginning of a payload helps to compress later payloads.
-    """
+    """Return a batch as the payload of a journal frame, without `restart` and `until_ns`."""
+    # Parts that change least from batch to batch come first: the beginning of a payload helps to compress later
+    # payloads.
     parts: tuple[tuple[int, Any, Callable[[Any], bytes]], ...] = (
         (READINGS, batch.readings, _pack_readings),
         (EVENTS, batch.events, _pack_events),
@@ -110,10 +108,9 @@ def unpack(
 ) -> Batch:
     """Return the batch that the parts of a payload contain. Raises ValueError if a part is invalid.
 
-    `parts` has each part's bytes, by the number of its kind (see `split`). `until_ns` is the session time at the
-    batch's end. `wanted` are the names of the fields to decode; None means all. If there are more than
-    `most_inferences` inferences, only the last inference is returned. A column with more than `most_numbers` numbers is
-    invalid.
+    `until_ns` is the session time at the batch's end. `wanted` are the names of the fields to decode; None means all.
+    If there are more than `most_inferences` inferences, only the last inference is returned. A column with more than
+    `most_numbers` numbers is invalid.
     """
     fields = {
         name: read(parts[kind], most_numbers)
@@ -156,7 +153,7 @@ _BESIDE_START = ("latency_ns", "wait_ns", "stream", "phase", "ok")
 
 
 def _pack_inferences(inferences: Inferences) -> bytes:
-    """Return inferences as bytes. Each start is stored as the pause since the end of the previous inference."""
+    """Return inferences as bytes, with each start stored as the pause since the end of the previous inference."""
     pause_ns = inferences["t_ns"].copy()
     pause_ns[1:] -= (inferences["t_ns"] + inferences["latency_ns"])[:-1]
     names = (*_BESIDE_START, "variant") if inferences["variant"].any() else _BESIDE_START  # only A/B sessions have it
@@ -175,8 +172,8 @@ def _read_inferences(data: bytes, most: int) -> Inferences:
 def inferences_of(pause_ns: npt.NDArray[np.int64], column: Callable[[str], npt.ArrayLike]) -> Inferences:
     """Return inferences, made from the pauses between them and their other columns.
 
-    `pause_ns` has, for each inference, the time in ns from the end of the previous inference to its start. This array
-    is overwritten. `column` takes the name of a column and returns its values. Raises ValueError if a phase is unknown.
+    `pause_ns` has the time from the end of the previous inference to the start of each inference, and is overwritten.
+    `column` returns the values of a column by name. Raises ValueError if a phase is unknown.
     """
     inferences = np.zeros(len(pause_ns), INFERENCE)
     for name in _BESIDE_START:
@@ -217,7 +214,7 @@ def _read_seconds(data: bytes, most: int) -> Seconds:
 
 
 def _take_both(columns: Columns) -> Seconds:
-    """Return the seconds that `columns` contains, with response times if there are any. Reads `columns` to the end."""
+    """Return the seconds in `columns`, which is read to the end, with response times if there are any."""
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)
@@ -242,18 +239,15 @@ def _streams_of(seconds: Seconds) -> StreamSeconds | tuple[()]:
 
 
 def _pack_streams(streams: StreamSeconds) -> bytes:
-    """Return the separate statistics of each stream (model) as bytes.
-
-    There is a row for each stream in each second. The bytes have, in this order: the number of rows of each second, the
-    stream number of each row, and the rows, encoded like seconds.
-    """
+    """Return the separate statistics of each stream (model) as bytes."""
+    # The number of rows of each second, the stream number of each row, and the rows.
     return pack_numbers(np.diff(streams.offsets)) + pack_numbers(streams.number) + _pack_seconds(streams.seconds)
 
 
 def _with_streams(seconds: Seconds, data: bytes, most: int) -> Seconds:
     """Return `seconds` with separate statistics of each stream (model), decoded from `data`.
 
-    `most` is the largest number of values that a column may have. Raises ValueError if `data` does not fit `seconds`.
+    A column may have up to `most` values. Raises ValueError if `data` does not fit `seconds`.
     """
     columns = Columns(data, most)
     lengths = columns.take(len(seconds))
@@ -280,8 +274,7 @@ def _pack_active(tokens: TokenSeconds) -> bytes:
 def _with_tokens(seconds: Seconds, parts: Parts, most: int) -> Seconds:
     """Return `seconds` with the figures of their tokens, decoded from the parts TOKENS and ACTIVE.
 
-    `parts` has each part's bytes, by the number of its kind. Older versions wrote no part ACTIVE; the
-    fields that come from it are then 0. `most` is the largest number of values that a column may have.
+    A column may have up to `most` values. Raises ValueError if the figures do not fit `seconds`.
     """
     columns = Columns(parts[TOKENS], most)
     plain, itl, ttft = columns.take_table(_TOKEN_SECOND), _take_seconds(columns), _take_seconds(columns)
@@ -289,6 +282,7 @@ def _with_tokens(seconds: Seconds, parts: Parts, most: int) -> Seconds:
     rows = np.zeros(len(plain), TOKEN_SECOND)
     for name in _TOKEN_FIELDS:
         rows[name] = plain[name]
+    # Older versions wrote no part ACTIVE.
     if ACTIVE in parts:
         columns = Columns(parts[ACTIVE], most)
         active = columns.take_table(_ACTIVE_SECOND)
@@ -313,10 +307,7 @@ def _read_requests(data: bytes, most: int) -> Requests:
 
 
 def _pack_bursts(bursts: tuple[Burst, ...]) -> bytes:
-    """Return profiling rounds as JSON bytes.
-
-    Operators are written only if they differ from those of the previous round.
-    """
+    """Return profiling rounds as JSON bytes, with operators only if they differ from those of the previous round."""
     plain, infos = [], None
     for burst in bursts:
         same, infos = burst.infos == infos, burst.infos
@@ -385,10 +376,7 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Return a payload part with the writer's interval between syncs, in ns.
-
-    From the interval, a recovery knows how much data a power loss may have cost. The part precedes the batch's parts.
-    """
+    """Return a payload part with the writer's interval between syncs, which tells a recovery how much may be lost."""
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
 
@@ -398,10 +386,7 @@ def interval_of(parts: Parts) -> int | None:
 
 
 def pack_partial(second: Seconds) -> bytes:
-    """Return payload parts with a second that is not complete yet, or b"" if `second` has no row.
-
-    These parts are needed in recordings without individual inferences.
-    """
+    """Return payload parts with a second that is not complete yet, or b"" if `second` has no row."""
     if not len(second):
         return b""
     streams = b"" if second.streams is None else pack_part(PARTIAL_STREAMS, _pack_streams(second.streams))
@@ -409,7 +394,7 @@ def pack_partial(second: Seconds) -> bytes:
 
 
 def partial_of(parts: Parts) -> Seconds | None:
-    """Return the incomplete second among a payload's parts, or None if there is none.
+    """Return the incomplete second among a payload's parts, or None without one.
 
     Raises ValueError if the part is invalid.
     """
@@ -428,24 +413,21 @@ class Tally:
     counted: int = 0  # inferences that the written seconds count, errors included
 
     def after(self, batch: Batch) -> "Tally":
-        """Return these counts, increased by the data of `batch`."""
+        """Return this tally, increased by the data of `batch`."""
         return Tally(batch.until_ns, self.inferences + len(batch.inferences), self.counted + batch.seconds.runs)
 
 
 def pack_tally(before: Tally, after: Tally) -> bytes:
-    """Return a payload part that says how much had been written before a frame, and after it.
-
-    From these counts, a reader can tell how much data is missing.
-    """
+    """Return a payload part that says how much had been written before a frame, and after it."""
     since_ms = max(0, after.until_ns - before.until_ns) // TALLY_STEP_NS
     own = after.inferences - before.inferences, after.counted - before.counted
     return pack_part(TALLY, b"".join(map(varint, (since_ms, before.inferences, before.counted, *own))))
 
 
 def tallies_of(parts: Parts, until_ns: int) -> tuple[Tally, Tally]:
-    """Return `(before, after)`: how much had been written before the frame with these parts, and after it.
+    """Return how much had been written before the frame with these parts, and after it.
 
-    `until_ns` is the frame's session time. Raises ValueError if the part with these counts is missing or incomplete.
+    `until_ns` is the frame's session time. Raises ValueError if the part with the tallies is missing or incomplete.
     """
     numbers, number, shift = [], 0, 0
     for byte in parts.get(TALLY, b""):
@@ -466,7 +448,7 @@ def deflated(payload: bytes, reference: bytes = b"") -> bytes:
 
 
 def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
-    """Return the original payload, which has `size` bytes. `reference` is the dictionary that `deflated` got.
+    """Return the original payload, which has `size` bytes. `deflated` must have got the same `reference`.
 
     Raises ValueError if the data is invalid or shorter.
     """

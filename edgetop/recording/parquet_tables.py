@@ -1,6 +1,6 @@
 """Writing of Parquet tables, row group by row group. Complete tables are published by a rename.
 
-Until then, each table is a file in `journal/`, called a piece. The index of its row groups is in the catalog. The
+Until then, each table is a file in `journal/`, called a piece, and the catalog has the index of its row groups. The
 inferences have several pieces if old ones are to be dropped. Only one row group at a time is in memory.
 """
 
@@ -70,9 +70,9 @@ class Tables:
     def __init__(self, folder: Path, piece_bytes: int | None = None, *, kind: SecondsKind = "plain") -> None:
         """Begin the tables in the journal's folder, or continue the tables of an earlier writer.
 
-        Once a file of inferences has `piece_bytes` bytes, the next inferences go into a new file. If `piece_bytes` is
-        None, there is only one file. `kind` tells which extra columns the seconds have; an earlier writer's table keeps
-        its own columns. Raises OSError, or ValueError if an earlier writer's tables are damaged.
+        Once a file of inferences has `piece_bytes` bytes, further inferences go into a new file; None means one file.
+        `kind` tells which extra columns a new table of seconds has. Raises OSError, or ValueError if an earlier
+        writer's tables are damaged.
         """
         self._schemas = {**ALL_SCHEMAS, "seconds": _SECONDS[kind]}
         self._folder = folder
@@ -114,7 +114,7 @@ class Tables:
     def append(self, name: str, rows: pa.Table, source: str) -> None:
         """Append `rows` to the table `name` as one row group. Raises OSError.
 
-        The row group becomes valid once it is committed and the journal file with the name `source` is removed.
+        The row group becomes valid once it is committed and the journal file `source` is removed.
         """
         pieces = self._pieces[name]
         limit = self._piece_bytes if name == "inferences" else None
@@ -153,10 +153,7 @@ class Tables:
         return {**sizes, ("catalog", 0): self._catalog.size}
 
     def drop_oldest_inferences(self) -> int:
-        """Remove the oldest file of inferences. Return the number of bytes freed.
-
-        If there is only one file, it stays and the result is 0.
-        """
+        """Remove the oldest file of inferences. Return the number of bytes freed, or 0 if the only file was kept."""
         pieces = self._pieces["inferences"]
         if len(pieces) < 2:
             return 0
@@ -167,8 +164,8 @@ class Tables:
     def publish(self, folder: Path, manifest: Manifest, sources: Mapping[str, bool]) -> None:
         """Commit the rows, write the final manifest, move the complete tables to `folder`, and remove the journal.
 
-        `sources` tells, by the name of each journal file that was moved into the tables, whether it is damaged.
-        Damaged files are kept beside the tables. Raises OSError, or ValueError if the catalog is damaged.
+        `sources` tells which journal files are damaged, by name; these are kept beside the tables. Raises OSError, or
+        ValueError if the catalog is damaged.
         """
         self.commit()
         write_manifest(folder, manifest)
@@ -213,7 +210,7 @@ class Tables:
         return read_catalog(self._folder).of(name, piece.number)
 
     def _joined(self, name: str) -> _Piece:
-        """Move the rows of all files of the table `name` into the first file. Return the first file."""
+        """Move the rows of all files of the table `name` into the first file, and return that file."""
         first = _with_magic(self._pieces[name][0] if self._pieces[name] else self._add_piece(name))
         for other in self._pieces[name][1:]:
             groups = self._groups_of(name, other)
@@ -243,7 +240,7 @@ def _with_magic(piece: _Piece) -> _Piece:
 
 
 def _encoded(schema: pa.Schema, rows: pa.Table) -> bytes:
-    """Return the bytes of a Parquet file with the rows as one row group. Without rows, it has no row group."""
+    """Return the bytes of a Parquet file with the rows as one row group, or with no row group if there are no rows."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
         sink,
@@ -263,9 +260,9 @@ def _template(schema: pa.Schema) -> bytes:
 
 
 def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
-    """Return the schema that a table file has, from the catalog entries of its row groups.
+    """Return the schema of a file of the table `name`, from the catalog entries of its row groups.
 
-    `name` is the table. Raises ValueError if an entry is damaged.
+    Raises ValueError if an entry is damaged.
     """
     if name != "seconds" or not groups:
         return ALL_SCHEMAS[name]
@@ -274,10 +271,9 @@ def _schema_of(name: str, groups: list[RowGroup]) -> pa.Schema:
 
 
 def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
-    """Return the Parquet metadata of a table file that has no footer yet.
+    """Return the Parquet metadata of a file of the table `name` that has no footer yet.
 
-    `name` is the table, and `groups` are the catalog entries of the file's row groups. Raises ValueError if an entry
-    is damaged.
+    `groups` are the catalog entries of the file's row groups. Raises ValueError if an entry is damaged.
     """
     schema = _schema_of(name, groups)
     end = footer.footer_of(_template(schema), sum(group.rows for group in groups), [group.entry for group in groups])
@@ -293,15 +289,16 @@ def metadata_of(name: str, groups: list[RowGroup]) -> pq.FileMetaData:
 
 
 class TableFile:
-    """A file with row groups of a table, opened for reading. Methods raise OSError, or ValueError if the file is
-    damaged.
+    """A file with row groups of a table, opened for reading.
+
+    Methods raise OSError, or ValueError if the file is damaged.
     """
 
     def __init__(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None = None) -> None:
         """Open a file of the table `name`.
 
         `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of the
-        file's row groups if the file has no footer yet. If `groups` is None, the footer is read from the file.
+        file's row groups; None if the file has a footer.
         """
         self.name = name
         self.place = place
@@ -339,11 +336,11 @@ class TableFile:
             return np.asarray(t_ns)
 
     def by_time(self) -> list[tuple[int, ...]]:
-        """Return the numbers of the row groups in order of time. Row groups in one tuple must be read together.
+        """Return the numbers of the row groups in order of time, each in a tuple.
 
-        Row groups of `seconds` that overlap in time share a tuple. Every other row group has a tuple of its own.
-        Another program may have written the row groups in another order.
+        Row groups of `seconds` that overlap in time share a tuple, and must be read together.
         """
+        # Another program may have written the row groups in another order.
         times = [span for span in self._times if span is not None]
         if len(times) < len(self._groups):
             return [(number,) for number in range(len(self._groups))]
@@ -359,10 +356,10 @@ class TableFile:
         return ordered
 
     def read(self, numbers: Sequence[int], sensor_ids: Sequence[str], infos: dict[Infos, Infos]) -> tuple[Any, int]:
-        """Return the rows of the row groups `numbers`, and how many implausible rows were left out.
+        """Return the rows of the row groups `numbers`, and how many implausible rows of `operators` were left out.
 
-        Only rows of `operators` are checked here. Readings of sensors that are not in `sensor_ids` are left out too.
-        `infos` maps each known list of operators to the object that profiling rounds share; new lists are added.
+        Readings of sensors that are not in `sensor_ids` are left out too. `infos` maps each known list of operators to
+        the object that profiling rounds share, and gets new lists.
         """
         with _arrow_errors():
             schema = SECONDS_OF_ALL if self.name == "seconds" else ALL_SCHEMAS[self.name]
@@ -387,7 +384,7 @@ def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Turn Arrow's errors within the `with` block into ValueError. OSError stays as it is."""
+    """Turn Arrow's errors within the `with` block, other than OSError, into ValueError."""
     try:
         yield
     except OSError:

@@ -1,10 +1,8 @@
 """Keeping the sessions of a folder within a total size (`--sessions-quota`).
 
-Only files that edgetop recorded count, and only those are removed. The session that ran first is removed first. The
-wall clock alone does not give this order, since the clock of a board without a battery starts in 1970.
-
-Some sessions cannot be removed, because they are damaged or have an immutable file. They are reported and do not
-count, so that no other session is removed in their place.
+Only files that edgetop recorded count, and only those are removed, beginning with the session that ran first. The wall
+clock alone does not give this order, since the clock of a board without a battery starts in 1970. Sessions that cannot
+be removed, because they are damaged or have an immutable file, are reported and do not count.
 """
 
 import json
@@ -34,7 +32,7 @@ _MOST_NAMED = 5
 
 @frozen
 class Now:
-    """The times that the clocks of this machine show now."""
+    """What the clocks of this machine show now."""
 
     boot: str | None
     monotonic_ns: int
@@ -50,10 +48,7 @@ class Now:
 
     @property
     def boot_us(self) -> int:
-        """The time of this boot in microseconds since 1970.
-
-        If the wall clock has not been set yet, the result is _NEVER_US, which is later than any real time.
-        """
+        """The time of this boot in microseconds since 1970, or _NEVER_US if the wall clock has not been set yet."""
         return self.utc_us - self.monotonic_ns // 1000 if self.is_set else _NEVER_US
 
     def is_plausible(self, utc_us: int) -> bool:
@@ -72,9 +67,9 @@ class Quota:
     def enforce(self, home: Path, spared: Collection[Path] = ()) -> None:
         """Remove sessions in the folder `home` until the rest fits into the quota, or until no more can be removed.
 
-        Sessions that `edgetop push` copied to a lake are removed first, then all other sessions. In both groups, older
-        sessions are removed before newer ones. A session that is being written stays. So do the sessions in `spared`,
-        and the earlier session that a spared session continues.
+        Sessions with a copy in a lake (`edgetop push`) are removed first, and older sessions before newer ones. A
+        session that is being written stays. So do the sessions in `spared`, and the earlier session that a spared
+        session continues.
         """
         sizes: dict[Path, int] = {}
         sessions: dict[Path, Manifest] = {}
@@ -136,7 +131,7 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete an interrupted removal of the session. Return False if there is none to complete. Raises OSError."""
+    """Complete an interrupted removal of the session. Return whether there was one. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False
@@ -146,10 +141,7 @@ def _was_completed(folder: Path) -> bool:
 
 
 def _sizes(folder: Path) -> tuple[int, int]:
-    """Return two sizes in bytes: of the files in a session's folder that edgetop wrote, and of all other files there.
-
-    Raises OSError.
-    """
+    """Return the sizes in bytes of a session's own files and of all other files in its folder. Raises OSError."""
     with closing(SessionFiles(folder)) as files:
         return files.own_bytes, sum(files.others.values())
 
@@ -163,7 +155,7 @@ def _all_bytes(folder: Path) -> int:
 def _with_predecessors(sessions: Mapping[Path, Manifest], spared: Collection[str]) -> set[Path]:
     """Return the folders in `spared`, and the folder of the earlier session that each of these sessions continues.
 
-    `spared` are paths of folders in which all symbolic links are resolved.
+    `spared` are real paths, without symbolic links.
     """
     found = {folder for folder in sessions if os.path.realpath(folder) in spared}
     ids = {sessions[folder].id for folder in found}
@@ -183,7 +175,7 @@ def is_pushed(folder: Path, session_id: str) -> bool:
 def removal_order(sessions: Mapping[Path, Manifest], now: Now) -> Sequence[Path]:
     """Return the folders in the order in which they are to be removed. `sessions` has the manifest of each folder.
 
-    Sessions that were copied to a lake come first, then all other sessions. Both groups begin with their oldest one.
+    Sessions with a copy in a lake come first, and older sessions before newer ones.
     """
     began = _beginnings(sessions, now)
     return sorted(

@@ -1,8 +1,8 @@
 """Reading of a recording as batches, in the order in which things happened.
 
-Tables are read row group by row group, never whole, so that a small board can open a day-long session. Missing and
-damaged parts are reported in `problems`, and the rest is read. If the writer of a session died, opening the session
-completes it on the disk. If the writer is running, the session is read as it is at that moment.
+Tables are read row group by row group, so that a small board can open a day-long session. Missing and damaged parts are
+reported in `problems`, and the rest is read. If the writer of a session died, opening the session completes it on the
+disk. If the writer is running, the session is read as it is at that moment.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,8 +52,7 @@ class Recording:
     def __init__(self, folder: Path, *, completes: bool = True) -> None:
         """Open the session in `folder`. Raises InputError if the folder has no readable session.
 
-        `completes` says that the session is first completed on the disk if its writer was killed. If false, the session
-        is read as it is.
+        `completes` says that the session is first completed on the disk if its writer was killed.
         """
         self.folder = folder
         self._completes = completes
@@ -95,7 +94,7 @@ class Recording:
         """The session time in ns at the end of the session.
 
         For a live session, this is the end of the last batch that was written when the recording was opened. If the
-        manifest has no duration, it is the end of the last row, or 0 if there are no rows.
+        manifest has no duration, this is the end of the last row, or 0 if there are no rows.
         """
         return (self._closing.until_ns if self._closing else self.manifest.duration_ns) or self._last_ns
 
@@ -111,8 +110,8 @@ class Recording:
     def play(self, *, inferences: bool = False, step_s: int = STEP_SECONDS, span: Span = WHOLE) -> Iterator[Batch]:
         """Yield the session, or its part in `span`, as batches of `step_s` seconds each.
 
-        `inferences` says that the batches also have the individual inferences. If reading shows that more data are
-        lost than the manifest says, the last batch has a corrected manifest.
+        `inferences` says that the batches also have the individual inferences. If more data turn out to be lost than
+        the manifest says, the last batch has a corrected manifest.
         """
         names = ("seconds", "readings", "events", "operators", *(("inferences",) if inferences else ()))
         cursors = {name: _Cursor(self.rows(name, span)) for name in names}
@@ -145,7 +144,7 @@ class Recording:
 
     @property
     def lost(self) -> Lost | None:
-        """The data that the recording lacks or that could not be read so far; None if nothing is missing."""
+        """What the recording lacks or what could not be read so far; None if nothing is missing."""
         problems = self._snapshot.problems
         lines = [line for line in problems.lines if not line.startswith(f"{self.folder / MANIFEST}: ")]
         if not lines:
@@ -171,9 +170,10 @@ class Recording:
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """Return how many inferences ran but are not counted in the table of seconds, or None if none are known.
+        """Return how many inferences are not counted in the table of seconds, or None
+        if no missing inferences are known.
 
-        Call it only if the whole table could be read.
+        The whole table must have been read without problems.
         """
         ran = self._ran
         if not self._is_played or self.is_live or ran is None or ran <= self._counted:
@@ -232,10 +232,7 @@ class Recording:
                 waiting = []
 
     def _span(self, file: "TableFile", number: int) -> tuple[int, int] | None:
-        """Return the first and the last session time in ns of row group `number`.
-
-        The result is None if the row group has no readable rows.
-        """
+        """Return the first and the last session time in ns of row group `number`, or None without readable rows."""
         if (known := file.times_in(number)) is not None:
             return known
         t_ns = NO_READINGS["t_ns"]
@@ -280,10 +277,7 @@ class _Cursor:
         self.rest = next(pieces, None)  # rows in memory that were not taken yet; None at the end of the table
 
     def take(self, until_ns: int) -> list[Any]:
-        """Return the next rows as a list of parts, and move past them.
-
-        The rows end before the first row with a session time of `until_ns` or later.
-        """
+        """Return the rows before session time `until_ns` as a list of parts, and move past them."""
         taken = []
         while self.rest is not None:
             later = np.flatnonzero(times(self.rest) >= until_ns)

@@ -1,6 +1,6 @@
 """Recording of a session while it runs. Each batch goes into the journal, and later from the journal into the tables.
 
-A failing disk never stops the run. Batches that the disk does not accept wait in memory. If too many wait, rows are
+A failing disk never stops the run. Batches that the disk does not accept wait in memory; if too many wait, rows are
 dropped. Events tell when the disk begins to fail and when it works again. A `TableWriter` makes the tables from time to
 time, and at the end.
 """
@@ -91,7 +91,7 @@ class Recorder:
 
     @property
     def folder(self) -> Path:
-        """The current path of the session's folder. It changes if the user moves the folder."""
+        """The current path of the session's folder, which changes if the user moves the folder."""
         return self.handle.name
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
@@ -199,11 +199,10 @@ class Recorder:
         self._events.append(Event(self._now_ns, body, severity, "edgetop", text))
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Publish the tables and the final manifest. Return the data that the recording lacks, or None if it is
-        complete.
+        """Publish the tables and the final manifest. Return what the recording lacks, or None if it is complete.
 
         Raises RecordingError if something could not be written, now or earlier. Rows that are not in the tables then
-        stay in the journal. Opening the session later completes the tables.
+        stay in the journal, and opening the session later completes the tables.
         """
         failure = None
         lost = lost_in_all(manifest.lost, self._gap.lost_before())
@@ -232,15 +231,15 @@ class Recorder:
         return lost
 
     def prepare_end(self) -> None:
-        """Start the process that `finish` will need, so that it is ready in time."""
+        """Start the process that `finish` will need, so that the process is ready in time."""
         with contextlib.suppress(OSError):
             if not self._tables.is_busy:
                 self._tables.prepare(self.handle, self._lock)
 
     def _publish(self, manifest: Manifest) -> Manifest:
-        """Publish the tables. Return the final manifest, which says what is lost.
+        """Publish the tables.
 
-        After an OSError, the journal remains.
+        Return the final manifest, which says what is lost. After an OSError, the journal remains.
         """
         for attempt in range(_TRIES):
             with contextlib.suppress(OSError):  # the last job failed, but this one may succeed
@@ -287,7 +286,7 @@ class Recorder:
         return f"free space; edgetop report {then}. T{_RUN_WENT_ON[1:]}"
 
     def discard(self) -> None:
-        """Close the session and remove its folder. Call it if nothing ran in the session."""
+        """Close the session and remove its folder. Call this if nothing ran in the session."""
         self._close()
         if not self.handle.why_gone:
             with contextlib.suppress(OSError, RecordingError):
@@ -309,7 +308,7 @@ def _error(text: str, advice: str, lost: Lost | None) -> RecordingError:
 
 
 def _reason(error: OSError) -> str:
-    """Return the cause of an error in the words of the system, such as "No space left on device"."""
+    """Return the cause of an error in the system's words, such as "No space left on device"."""
     return os.strerror(error.errno) if error.errno else str(error)
 
 
@@ -335,12 +334,12 @@ class _Gap:
         self.ns_before += self._ns
 
     def lost_before(self) -> Lost | None:
-        """Return the data that was lost in past gaps (times in which the disk accepted nothing), or None."""
+        """Return what was lost in past gaps, or None if nothing was lost."""
         why = "the disk took nothing for a time: it was full, or failed"
         return Lost(self.ns_before / NS, self.missing_before, why) if self.ns_before else None
 
     def shortened(self, waiting: Batch, now_ns: int) -> Batch:
-        """Return a waiting batch without the rows that exceed the limits of memory. Dropped rows are counted.
+        """Return a waiting batch without the rows that exceed the limits of memory, and count the dropped rows.
 
         `now_ns` is the current session time.
         """
@@ -376,7 +375,7 @@ MAX_QUEUED_INFERENCES = 1_000_000  # 27 MB; if more wait, single inferences are 
 class BackgroundRecorder:
     """Runs a recorder on its own thread, so that an SD card that stalls for seconds does not delay the caller.
 
-    Methods return at once. Only `finish` and `discard` wait for the thread.
+    Only `finish` and `discard` wait for the thread.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -393,7 +392,7 @@ class BackgroundRecorder:
     def write(self, batch: Batch) -> tuple[Event, ...]:
         """Queue a batch. Return the events about the recording of earlier batches.
 
-        If recording an earlier batch raised an error, this call raises it.
+        Raises the error of recording an earlier batch, if there was one.
         """
         with self._lock:
             self._enqueue(batch)
@@ -404,7 +403,7 @@ class BackgroundRecorder:
         return tuple(events)
 
     def _enqueue(self, batch: Batch) -> None:
-        """Queue a batch. If too many inferences are waiting already, the batch is queued without its inferences."""
+        """Queue a batch, without its inferences if too many inferences are waiting already."""
         if self._waiting_inferences + len(batch.inferences) > MAX_QUEUED_INFERENCES:
             if not self._behind:
                 text = "the disk is too slow: inferences are not recorded until it has caught up; all seconds are"
@@ -446,7 +445,7 @@ class BackgroundRecorder:
         self._thread.join()
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording. Return the data that it lacks, or None if it is complete.
+        """Finish the recording. Return what it lacks, or None if it is complete.
 
         Raises RecordingError if something could not be written.
         """

@@ -2,7 +2,7 @@
 
 The session's rows are in the journal and in unfinished table files. Three things are missing: the last, incomplete
 second, the event of the end, and the final names of the tables. The journal's files are removed only when all data is
-on the disk. So a recovery may be killed at any moment and repeated.
+on the disk, so a recovery may be killed at any moment and repeated.
 """
 
 import json
@@ -47,7 +47,7 @@ def recover(folder: Path) -> Recovered:
 
     - "live": the writer is running.
     - "unwritable": the disk or a file does not allow the recovery at present. No row is lost.
-    - "recovered": the session is complete. Perhaps it was complete before.
+    - "recovered": the session is complete, perhaps from the start.
     """
     try:
         lock = WriterLock(folder, for_recovery=True)
@@ -95,8 +95,8 @@ def _recover(folder: Path) -> None:
 def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batch:
     """Return a batch with the data that a recovery adds after the last row: seconds, an event and the final manifest.
 
-    `manifest` is the manifest in the folder. `is_live` says that the writer is running. The batch then has only the
-    newest manifest.
+    `manifest` is the manifest in the folder. If the writer is running (`is_live`), the batch has only the newest
+    manifest.
     """
     last = _JournalEnd(manifest)
     last.damaged_bytes = snapshot.catalog.damaged_bytes
@@ -129,10 +129,10 @@ def closing_of(snapshot: Snapshot, manifest: Manifest, *, is_live: bool) -> Batc
 
 
 def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: str | None) -> Lost | None:
-    """Return the data that could not be written or cannot be read, or None if nothing is lost.
+    """Return what could not be written or cannot be read, or None if nothing is lost.
 
-    `last` has the last rows in the journal. `death` is the reason why the writer did not finish, such as "power-loss";
-    None if the writer finished. `unwritten` says how much data the disk did not accept.
+    `death` is why the writer did not finish, such as "power-loss"; None if it finished. `unwritten` is what the disk
+    did not accept.
     """
     each = [last.manifest.lost, last.state.missing.lost(last.state.tally)]
     first_tally = last.state.first_tally
@@ -156,11 +156,9 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 
 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
-    """Return the data that a dead writer had not written yet.
+    """Return what a dead writer had not written yet. `death` is why it did not finish, such as "power-loss".
 
-    `last` has the last rows in the journal. `death` is the reason why the writer did not finish, such as "power-loss".
-    If the engine left a note of its end, the result follows from the note. Otherwise the amounts are unknown, because
-    nobody knows how long the engine went on after the last batch.
+    The amounts are unknown unless the engine left a note of its end.
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns
@@ -177,10 +175,10 @@ def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Los
 
 
 def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost:
-    """Return the data that was lost after the last batch.
+    """Return what was lost after the last batch.
 
-    `last` has the last rows in the journal. `until_ns` is the session time at which the engine ended. `sent` is the
-    number of inferences that the engine made in all.
+    `until_ns` is the session time at which the engine ended, and `sent` the number of all inferences that the engine
+    made.
     """
     tally = last.state.tally or Tally()
     is_counted = tally.counted <= tally.inferences <= sent and tally.inferences  # all single inferences are recorded
@@ -190,9 +188,9 @@ def _after_the_last_batch(last: "_JournalEnd", until_ns: int, sent: int) -> Lost
 
 
 def _end_note(folder: Path) -> tuple[int, int] | None:
-    """Return what the engine noted when it ended, or None if there is no valid note.
+    """Return the engine's note of its end, or None if there is no valid note.
 
-    The note is (time of the end in ns of CLOCK_MONOTONIC, number of inferences that the engine made).
+    The note has the end in ns of CLOCK_MONOTONIC, and the number of inferences that the engine made.
     """
     try:
         note = json.loads(read_file(folder / END_NOTE, END_NOTE_BYTES))
@@ -228,7 +226,7 @@ class _JournalEnd:
 def _missing_seconds(snapshot: Snapshot, last: _JournalEnd) -> Seconds:
     """Return rows for the seconds after the last recorded row of `seconds`, rebuilt from inferences.
 
-    If inferences were not recorded individually, the result is the incomplete second that the journal has.
+    If inferences were not recorded individually, the result is the incomplete second in the journal.
     """
     begin = last.seconds_until_ns
     if begin is None:

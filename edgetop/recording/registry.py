@@ -1,7 +1,7 @@
 """Finding sessions by path, by name or by the beginning of their id, and storing short results of them.
 
-Home is the default folder of recordings. When a session elsewhere begins or is moved, a link to it is made in
-`sessions/` at home. The link's name is the session's id. A link that no longer leads to a session is removed.
+Home is the default folder of recordings. A session elsewhere has a link in `sessions/` at home, named by the session's
+id. A link that no longer leads to a session is removed.
 """
 
 import contextlib
@@ -52,8 +52,8 @@ def register(home: Path, folder: Path, session_id: str) -> None:
 def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
     """Return the folders of all known sessions: those in `home`, those with a link there, and those in `here`.
 
-    `home` is the default folder of recordings, and `here` another folder or None. Each session is returned once. Raises
-    InputError if `home` exists and cannot be read.
+    `home` is the default folder of recordings. Each session is returned once. Raises InputError if `home` exists and
+    cannot be read.
     """
     near: list[Path] = []
     try:
@@ -71,7 +71,10 @@ def all_sessions(home: Path, here: Path | None = None) -> list[Path]:
 
 
 def _sessions_in(folder: Path) -> list[Path]:
-    """Return the session folders in a folder, or [] if it does not exist. Raises OSError if it cannot be read."""
+    """Return the session folders in a folder, or [] if the folder does not exist.
+
+    Raises OSError if the folder cannot be read.
+    """
     try:
         entries = sorted(path for path in folder.iterdir() if path.name.endswith(SUFFIX))
     except (FileNotFoundError, NotADirectoryError):
@@ -98,7 +101,7 @@ def _registered(home: Path) -> list[Path]:
 
 
 def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Manifest]]:
-    """Return `(folder, manifest)` of each session that runs now, the newest first.
+    """Return folder and manifest of each session that runs now, the newest first.
 
     `home` is the default folder of recordings, and `here` another folder or None.
     """
@@ -106,10 +109,7 @@ def live_sessions(home: Path, here: Path | None = None) -> list[tuple[Path, Mani
 
 
 def newest_first(folders: Iterable[Path]) -> list[tuple[Path, Manifest]]:
-    """Return `(folder, manifest)` of each session, the newest first.
-
-    Sessions without a readable manifest are left out.
-    """
+    """Return folder and manifest of each session with a readable manifest, the newest first."""
     sessions = [(folder, manifest) for folder in folders if (manifest := _manifest_of(folder))]
     return sorted(sessions, key=lambda session: session[1].began_utc, reverse=True)
 
@@ -124,13 +124,13 @@ def _manifest_of(folder: Path) -> Manifest | None:
 def successor(folder: Path) -> Path | None:
     """Return the folder of the session that continues this session (`--rotate`), or None if there is none.
 
-    Only the same parent folder is searched. A successor must have begun later on the same clock, so a chain of
-    successors always ends.
+    Only the same parent folder is searched.
     """
     manifest = _manifest_of(folder)
     if manifest is None or not manifest.followed_by:
         return None
     others = ((other, _manifest_of(other)) for other in folder.parent.glob(f"*{SUFFIX}"))
+    # A successor must have begun later on the same clock, so a chain of successors always ends.
     return next(
         (
             other for other, found in others
@@ -171,10 +171,9 @@ def locate(given: str, home: Path) -> Path:
 
 
 def matching(given: str, folders: Sequence[Path]) -> list[Path]:
-    """Return the folders of the sessions whose name is `given`.
+    """Return the folders of the sessions whose name is `given`, or else of those whose name or id begins with `given`.
 
-    If there are none, return those whose name or id begins with `given`. For an id, `given` needs at least four
-    characters.
+    For an id, `given` needs at least four characters.
     """
     named = [path for path in folders if given in (path.name, path.name.removesuffix(SUFFIX))]
     if named:
@@ -187,10 +186,10 @@ def matching(given: str, folders: Sequence[Path]) -> list[Path]:
 
 
 def locate_live(given: str | None, home: Path) -> Path:
-    """Return the folder of the session that a user named. If several match and only one of them runs now, return that.
+    """Return the folder of the session that a user named. Of several that match, the only one that runs now is taken.
 
-    `given` is a path, a name, or the beginning of a name or id. If it is None, the result is the only session that
-    runs. `home` is the default folder of recordings. Raises InputError if no session matches, or several do.
+    `given` is a path, a name, or the beginning of a name or id; None means the only session that runs. `home` is the
+    default folder of recordings. Raises InputError if no session matches, or several do.
     """
     running = [folder for folder, _ in live_sessions(home, Path.cwd())]
     if given is None:
@@ -205,13 +204,13 @@ def locate_live(given: str | None, home: Path) -> Path:
 
 
 def _distinct_names(folders: Sequence[Path]) -> str:
-    """Return the names of the first five folders as text, or their paths if two of the names are equal."""
+    """Return the names of the first five folders as text, or their paths if two names are equal."""
     names = [path.name for path in folders]
     return ", ".join(names[:5] if len(set(names)) == len(names) else map(str, folders[:5]))
 
 
 def _other_owner(folder: Path) -> int | None:
-    """Return the uid of the other user who owns `folder`, if this user is not allowed to enter it, else None."""
+    """Return the uid of the other user who owns `folder`, if this user may not enter the folder, else None."""
     try:
         status = folder.stat()
     except (OSError, ValueError):
@@ -225,10 +224,10 @@ MAX_OUTCOME_BYTES = 4096
 
 @frozen
 class Outcome:
-    """The short result of one session. It is stored beside the tables, so that `edgetop sessions` is fast.
+    """The short result of one session, stored beside the tables to make `edgetop sessions` fast.
 
-    The stored file may be deleted at any time, since it can be made again. It is valid only for the manifest and the
-    version of edgetop from which it was made.
+    The stored file may be deleted at any time. It is valid only for the manifest and the version of edgetop from which
+    it was made.
     """
 
     verdict: str  # in a few words: "throttled 6x, 22 %"
@@ -237,7 +236,7 @@ class Outcome:
 
 
 def read_outcome(folder: Path) -> Outcome | None:
-    """Return the stored short result of the session in `folder`, or None if no valid one is stored."""
+    """Return the stored short result of the session in `folder`, or None without a valid one."""
     try:
         document: Any = read_json(folder / OUTCOME, MAX_OUTCOME_BYTES)
         return built(Outcome, document, OUTCOME) if document.pop("of") == _basis(folder) else None
@@ -246,10 +245,7 @@ def read_outcome(folder: Path) -> Outcome | None:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Store a short result beside the session's tables.
-
-    Errors are ignored, since the result only makes `edgetop sessions` faster.
-    """
+    """Store a short result beside the session's tables. Errors are ignored."""
     with contextlib.suppress(OSError):
         write_file(folder / OUTCOME, json.dumps(asdict(outcome) | {"of": _basis(folder)}), durable=False)
 

@@ -1,11 +1,10 @@
 """Removing a session: the files that edgetop wrote into its folder, and nothing else.
 
-A user may have put other files into the folder, and a link or a replaced folder may lead elsewhere. So only fixed
-names are removed, and links are never followed. Every step uses descriptors of the folder that was examined
-(openat(2)).
+A user may have put other files into the folder, and a link or a replaced folder may lead elsewhere. So only fixed names
+are removed, links are never followed, and every step uses descriptors of the folder that was examined (openat(2)).
 
-The files are first moved aside, the manifest before the others. If one cannot be moved (an immutable file), all are
-moved back. So a session is removed as a whole or left as it was. If a removal was killed, the next call continues it.
+The files are first moved aside, the manifest before the others. If a file cannot be moved (an immutable file), all are
+moved back. So a session is removed as a whole or stays as it was. If a removal was killed, the next call continues it.
 """
 
 import contextlib
@@ -47,10 +46,7 @@ Stamp = tuple[int, int, int, int]  # device, inode, size in bytes, time of the l
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return a stamp of a file: device, inode, size and time of change.
-
-    A replaced or changed file has another stamp.
-    """
+    """Return a stamp of a file, which is another after a change: device, inode, size and time of change."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -82,7 +78,10 @@ class SessionFiles:
         return fd
 
     def own(self) -> list[tuple[int, str]]:
-        """Return edgetop's files as `(descriptor of the file's folder, file name)` pairs. The manifest comes first."""
+        """Return pairs of a descriptor of a folder and the name of a file of edgetop in it.
+
+        The manifest comes first.
+        """
         found = [(self.fd, name) for name in _names_in(self.fd) if _is_own(name)]
         if self._journal is not None:
             journal = self._journal
@@ -114,9 +113,8 @@ class SessionFiles:
     def remove(self, going: list[tuple[int, str]], expected: Mapping[str, Stamp]) -> int:
         """Remove some of edgetop's files, and return the number of bytes freed.
 
-        `going` has `(descriptor of the file's folder, file name)` pairs. `expected` has the stamps that files must
-        have, by name. Raises OSError if a file cannot be removed, or ValueError with a file's name if its stamp
-        differs. In both cases all files stay.
+        `going` has pairs as from `own`. `expected` has the stamps that files must have, by name. Raises OSError if a
+        file cannot be removed, or ValueError with a file's name if its stamp differs. In both cases all files stay.
         """
         with contextlib.suppress(FileExistsError):
             os.mkdir(ASIDE, FOLDER_MODE, dir_fd=self.fd)
@@ -154,12 +152,11 @@ class SessionFiles:
 
 
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
-    """Remove a session. Return the number of bytes freed and the names of what is left in the folder.
+    """Remove a session. Return the number of bytes freed and the names of what remains in the folder.
 
-    With `verified`, only some files are removed: the files that `verified` names, and files that can be made from
-    others. `verified` has stamps (see `stamp_of`) of files that have a copy elsewhere. Raises RecordingError if a
-    process is writing the session or if a verified file has changed, and OSError if a file cannot be removed. In these
-    cases all files stay.
+    With `verified`, stamps (see `stamp_of`) of files that have a copy elsewhere, only these files and files that can be
+    made from others are removed. Raises RecordingError if a process is writing the session or if a verified file has
+    changed, and OSError if a file cannot be removed. In these cases all files stay.
     """
     with contextlib.closing(SessionFiles(folder)) as files, contextlib.ExitStack() as stack:
         try:
@@ -187,7 +184,7 @@ def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) ->
 def _require(expected: Mapping[str, Stamp], folder: int) -> None:
     """Raise ValueError with a file's name if the file is missing or its stamp is not the expected one.
 
-    `expected` has stamps by file name. `folder` is the descriptor of the files' folder.
+    `folder` is the descriptor of the files' folder.
     """
     for name, stamp in expected.items():
         try:
@@ -199,10 +196,10 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether the file `name` can be removed without loss.
+    """Whether the file `name` can be removed without loss: it has a copy, is temporary,
+    or can be made from other files.
 
-    True if `verified` names the file (then a copy is elsewhere), if it can be made from other files, or if it is
-    temporary. False for the note in which `edgetop push` says that a lake has a copy of the session.
+    False for the note of `edgetop push` that a lake has a copy of the session.
     """
     return name in verified or (name in DERIVED and name != PUSHED) or _TEMPORARY.fullmatch(name) is not None
 
@@ -217,10 +214,7 @@ def _names_in(folder: int) -> list[str]:
 
 
 def _blocks(at: int, name: str) -> int:
-    """Return the number of bytes that removing a file frees on the disk, or 0 if the file is gone already.
-
-    `at` is the descriptor of the file's folder.
-    """
+    """Return how many bytes removing a file frees on the disk. `at` is the descriptor of the file's folder."""
     with contextlib.suppress(FileNotFoundError):
         status = os.lstat(name, dir_fd=at)
         return status.st_blocks * 512 if status.st_nlink == 1 else 0  # stat(2): blocks of 512 bytes

@@ -23,9 +23,8 @@ from edgetop.recording.session_folder import (
 def rename_session(folder: Path, name: str, home: Path) -> Path:
     """Rename the session in `folder`, within the same parent folder. Return its new folder.
 
-    `home` is the default folder of recordings. If the session is elsewhere, the link to it in `home` is updated.
-    Raises InputError if `name` cannot be used, or RecordingError if a process is writing the session or the folder
-    cannot be renamed.
+    A link to the session in `home`, the default folder of recordings, is updated. Raises InputError if `name` cannot be
+    used, or RecordingError if a process is writing the session or the folder cannot be renamed.
     """
     if not is_real_folder(folder):
         raise InputError(f"{folder}: is a link", f"name the folder itself: {folder.resolve()}")

@@ -2,7 +2,7 @@
 
 Rows have the types of a `Batch`: structured arrays, `Seconds`, or tuples of events or profiling rounds. Sessions come
 from other people and from failing SD cards. An implausible row could make an analysis raise, run for ever or fill the
-memory, so it is left out.
+memory, so such rows are left out.
 """
 
 import ctypes
@@ -55,7 +55,7 @@ Times = npt.NDArray[np.int64]
 
 @frozen
 class Span:
-    """A part of a session's time: from `begin_ns` on, up to but without `end_ns`."""
+    """A part of a session's time, from `begin_ns` up to but without `end_ns`."""
 
     begin_ns: int = -(2**62)
     end_ns: int = 2**62
@@ -90,14 +90,14 @@ class Piece:
 
 
 def times(rows: Any) -> Any:
-    """Return the session time in ns of each row of any table of a `Batch`, as an array."""
+    """Return an array with the session time in ns of each row of any table of a `Batch`."""
     if isinstance(rows, tuple):
         return np.array([row.t_ns for row in rows], np.int64)
     return (rows.rows if isinstance(rows, Seconds) else rows)["t_ns"]
 
 
 def joined(name: str, pieces: Sequence[Any]) -> Any:
-    """Return the rows of consecutive parts of the table `name` as one part. A split profiling round is joined."""
+    """Return the rows of consecutive parts of the table `name` as one part. A divided profiling round is joined."""
     if not pieces:
         return NO_ROWS[name]
     if name == "seconds":
@@ -133,9 +133,8 @@ def within(span: Span, rows: Any) -> Any:
 def in_order(rows: Any) -> Any:
     """Return the rows sorted by time, in case another program wrote them in another order.
 
-    `rows` is any table of a `Batch`. Seconds are always sorted, and duplicates are dropped. Rows of other tables are
-    sorted only if a row is far out of order: its time is before that of an earlier row by nearly the duration of all
-    rows. Smaller differences are normal, since edgetop writes these rows in the order of their creation.
+    `rows` is any table of a `Batch`. Duplicate seconds are dropped. Other rows are sorted only if a row is far out of
+    order.
     """
     if len(rows) < 2:
         return rows
@@ -144,6 +143,7 @@ def in_order(rows: Any) -> Any:
         return rows if (np.diff(t_ns) > 0).all() else rows.take(np.unique(t_ns, return_index=True)[1])
     late_ns = int((np.maximum.accumulate(t_ns) - t_ns).max())
     lasts_ns = int(t_ns.max() - t_ns.min())
+    # Small differences are normal, since edgetop writes these rows in the order of their creation.
     if lasts_ns < LATE_NS or late_ns < ALL_BUT * lasts_ns:
         return rows
     order = np.argsort(t_ns, kind="stable")
@@ -186,10 +186,8 @@ def _are_sound_requests(requests: Requests) -> Mask:
 
 
 def _in_time(t_ns: Times) -> Mask:
-    """Return, for each session time, whether it is plausible: below MAX_SESSION_NS, and not below -1 s.
-
-    Rounding may give a time of up to one second before the session's origin.
-    """
+    """Return, for each session time, whether it is plausible: below MAX_SESSION_NS, and not below -1 s."""
+    # Rounding may give a time of up to one second before the session's origin.
     return np.asarray((t_ns >= -NS) & (t_ns < MAX_SESSION_NS))
 
 
@@ -248,8 +246,7 @@ def sound_batch(batch: Batch) -> Batch:
 def release_memory() -> None:
     """Give back to the system about 20 MiB that Arrow and the C library keep for later use.
 
-    Call it after reading rows, since the next read may be minutes later. By itself, glibc gives back only the end of
-    its heap (malloc_trim(3)). With other C libraries, only Arrow's memory is given back.
+    Call this after reading rows. With C libraries other than glibc (malloc_trim(3)), only Arrow's memory is given back.
     """
     if pool := getattr(sys.modules.get("pyarrow"), "default_memory_pool", None):  # None: another thread imports it now
         pool().release_unused()

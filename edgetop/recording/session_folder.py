@@ -63,7 +63,8 @@ def refuse_folder(folder: Path) -> None:
 def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
     """Create the folder of a new session.
 
-    Raises InputError if it exists, if it cannot be created, or if less than `min_free_bytes` are free on the disk.
+    Raises InputError if the folder exists, if it cannot be created, or if less than `min_free_bytes` are free on the
+    disk.
     """
     try:
         folder.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
@@ -83,8 +84,9 @@ def create_folder(folder: Path, min_free_bytes: int = MIN_FREE_BYTES) -> None:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of the session in `folder` atomically: a reader sees either the old or the new one. Raises
-    OSError.
+    """Write the manifest of the session in `folder` atomically: readers see either the old or the new one.
+
+    Raises OSError.
     """
     write_file(folder / MANIFEST, json.dumps(to_json(manifest), indent=1), FILE_MODE)
 
@@ -105,10 +107,7 @@ def set_aside(folder: Path, name: str) -> None:
 
 
 class FolderHandle:
-    """A folder that a descriptor holds open.
-
-    The handle leads to the same folder even if this folder is moved, or if another folder takes its path.
-    """
+    """A folder that a descriptor holds open, even if it is moved or another folder takes its path."""
 
     def __init__(self, folder: Path) -> None:
         """Open the folder. Raises OSError."""
@@ -119,13 +118,13 @@ class FolderHandle:
 
     @property
     def name(self) -> Path:
-        """The folder's current path, for messages. If no path leads to it any more, this is its last known path."""
+        """The folder's current path, for messages, or its last known path if no path leads to the folder any more."""
         _ = self.why_gone
         return self._name
 
     @property
     def why_gone(self) -> str:
-        """The reason why no path leads to the folder any more, in words; "" if a path does."""
+        """Why no path leads to the folder any more, in words; "" if a path does."""
         if self._is_at(self._name):
             return ""
         try:
@@ -151,7 +150,7 @@ class FolderHandle:
 
 
 def open_folder(folder: Path) -> FolderHandle:
-    """Return a handle of the folder, which keeps it open. Raises InputError if it cannot be opened."""
+    """Return a handle of the folder, which keeps it open. Raises InputError if the folder cannot be opened."""
     try:
         return FolderHandle(folder)
     except OSError as error:
@@ -159,7 +158,7 @@ def open_folder(folder: Path) -> FolderHandle:
 
 
 def names_in(folder: Path) -> set[str]:
-    """Return the names of all files in a folder. Raises OSError if it cannot be listed."""
+    """Return the names of all files in a folder. Raises OSError if the folder cannot be listed."""
     return {path.name for path in folder.iterdir()}
 
 
@@ -208,7 +207,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def parsed_manifest(path: Path, text: str) -> Manifest:
-    """Return the manifest from `text`, the content of a `session.json`. `path` is its path for error messages.
+    """Return the manifest from `text`, the content of the `session.json` at `path`.
 
     Raises InputError if the text is not a valid manifest.
     """
@@ -230,22 +229,21 @@ def parsed_manifest(path: Path, text: str) -> Manifest:
 
 
 class WriterLock:
-    """The lock on a session's folder. The session's writer holds the lock as long as the writer runs.
+    """The lock on a session's folder, which the session's writer holds until it ends.
 
-    The kernel releases the lock when the writer ends. Only one child process inherits the lock (flock(2)): the process
-    that writes the tables.
+    Only one child process inherits the lock (flock(2)): the process that writes the tables.
     """
 
     def __init__(self, folder: Path, *, for_recovery: bool = False) -> None:
-        """Take the lock of the session in `folder`. Raises RecordingError if a writer holds it, or OSError.
+        """Take the lock of the session in `folder`. Raises RecordingError if a writer holds the lock, or OSError.
 
-        `for_recovery` says that this process completes the session of a dead writer (a recovery). If other processes
-        complete the same session, this call waits for them. A recovery first takes the shared lock, which it gets only
-        if no writer runs. Then it writes a byte into the lock file, and takes the exclusive lock. The byte tells a
-        recovery from a writer. A session never gets a second writer, so the byte stays.
+        `for_recovery` says that this process completes the session of a dead writer. If other processes complete the
+        same session, this call waits for them.
         """
         self.fd = open_regular(folder / LOCK, os.O_RDWR | os.O_CREAT)
         try:
+            # The shared lock is free only if no writer runs. The byte in the file then tells a recovery from a writer.
+            # A session never gets a second writer, so the byte stays.
             if for_recovery:
                 try:
                     fcntl.flock(self.fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -268,7 +266,7 @@ class WriterLock:
 
 
 def is_live(folder: Path) -> bool:
-    """Whether the session's writer is running. Only the lock is checked."""
+    """Whether the session's writer is running and holds the lock."""
     if not has_journal(folder):
         return False
     try:

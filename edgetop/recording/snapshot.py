@@ -1,8 +1,8 @@
 """The contents of a session's folder at one moment. The writer may be running, dead or finished.
 
 Nothing is written here. The journal's files are opened before the catalog of the tables is read. Rows of an opened
-journal file are read from this file and never from a table. So each row is read exactly once, even while a writer
-continues. Arrow is loaded only if there is a table to read; a session that has just begun has none.
+journal file are read from this file and never from a table, so each row is read exactly once, even while a writer
+continues. Arrow is loaded only if there is a table to read.
 """
 
 import contextlib
@@ -41,8 +41,8 @@ class Problems:
     def report(self, path: Path, what: str, place: int = 0, rows: int | None = None) -> None:
         """Report a problem with the file at `path`. `what` says what is wrong, such as "is missing".
 
-        `rows` is the number of rows that are missing because of the problem; None if unknown. `place` is a number that
-        identifies the damaged part of the file. A second report about this part does not count its rows again.
+        `rows` is the number of rows that are missing; None if unknown. `place` is a number that identifies the damaged
+        part of the file, whose rows are counted once.
         """
         text = f"{path}: {' '.join(what.split())}"  # Arrow's messages may have several lines
         if text not in self.lines:
@@ -55,13 +55,12 @@ class Problems:
     def leave_out(self, path: Path, place: int, rows: int) -> None:
         """Report that `rows` implausible rows of the table file at `path` are left out.
 
-        `place` is a number that identifies the part of the file with these rows. A second report about this part does
-        not count its rows again.
+        `place` is a number that identifies the part of the file, whose rows are counted once.
         """
         self.report(path, f"rows that cannot be true are left out: {rows} or more", place, rows)
 
     def missing(self, table: str) -> int | None:
-        """Return the number of rows of the named table that could not be read so far, or None if unknown."""
+        """Return the number of rows of a table that could not be read so far, or None if unknown."""
         if table in self._uncounted:
             return None
         return sum(rows for (name, _), rows in self._rows.items() if name == table)
@@ -91,23 +90,20 @@ class InferencesSince:
 
 
 class MissingSeconds:
-    """Rebuilds rows of `seconds` that were lost in damaged frames of the journal.
-
-    The rows are made from the inferences of these seconds, if other frames have them.
-    """
+    """Rebuilds rows of `seconds` that were lost in damaged frames of the journal, from inferences in other frames."""
 
     def __init__(self, manifest: Manifest, begin_ns: int | None) -> None:
         """Rebuild seconds of a session with this manifest.
 
-        `begin_ns` is the session time at which the first second after those in the table begins. It is 0 if the table
-        has no second, and None if unknown.
+        `begin_ns` is the session time after the last second in the table: 0 if the table has no second, None if
+        unknown.
         """
         self._manifest = manifest
         self._begin_ns = begin_ns
         self._since = InferencesSince()
 
     def completed(self, batch: Batch) -> Batch:
-        """Return the batch, with missing seconds added before its own seconds. Call it with all batches in order."""
+        """Return the batch, with missing seconds added before its own seconds. Call this with all batches in order."""
         if batch.manifest is not None:
             self._manifest = batch.manifest
         self._since.add(sound("inferences", batch.inferences))
@@ -139,20 +135,19 @@ class MissingSeconds:
 
 
 def aggregator_of(manifest: Manifest, first_second: int, last: Inferences) -> SecondAggregator:
-    """Return an aggregator that makes one row per second, as the session's writer does.
+    """Return an aggregator that makes one row per second, from `first_second` on, as the session's writer does.
 
-    It starts at second number `first_second`. `last` has, for each stream, the last inference that was counted before
-    this second.
+    `last` has the last inference of each stream that was counted before `first_second`.
     """
     load = manifest.load
     return SecondAggregator(load.deadline_ns, first_second, last, is_paced=load.is_paced, split_by=manifest.split_by)
 
 
 def with_streams(seconds: Seconds, inferences: Iterable[Inferences], manifest: Manifest) -> Seconds:
-    """Return the seconds of an old recording with separate statistics of each stream added.
+    """Return the seconds of an old recording, in order, with separate statistics of each stream added.
 
-    These statistics are rebuilt from `inferences`, which must have all inferences of the seconds, in parts. A second of
-    which inferences are missing gets no such statistics. `seconds` must be in order.
+    `inferences` are all inferences of the seconds, in parts. A second of which inferences are missing gets no such
+    statistics.
     """
     aggregator = aggregator_of(manifest, int(seconds.rows["t_ns"][0]) // NS, NO_INFERENCES)
     made = concatenate([*(aggregator.add(sound("inferences", piece)) for piece in inferences), aggregator.close()])
@@ -196,10 +191,8 @@ class Snapshot:
         self._is_unfinished = has_journal(folder)
 
     def _open_segments(self) -> None:
-        """Open all files of the journal, the last one first.
-
-        A writer removes the oldest file first, so no file is missing between the opened files.
-        """
+        """Open all files of the journal, the last one first."""
+        # A writer removes the oldest file first, so no file is missing between the opened files.
         for number in reversed(segments(self._journal)):
             path = self._journal / segment_name(number)
             try:
@@ -218,7 +211,7 @@ class Snapshot:
         return sum(segment.frames.tail_bytes() for segment in self.segments.values())
 
     def is_torn(self) -> bool:
-        """Whether the journal ends with a part of a frame. Its writer died, or is still writing the frame."""
+        """Whether the journal ends with a part of a frame: the writer died, or is still writing."""
         return bool(self.segments) and self.segments[max(self.segments)].frames.is_torn()
 
     def changed_ns(self) -> int:
@@ -228,22 +221,24 @@ class Snapshot:
     def again(self, number: int, state: JournalState | None = None) -> SegmentReader:
         """Return a new reader of journal file `number`, from its beginning to its end at the moment of this snapshot.
 
-        `state` is the reader's state after the earlier journal files; None if there are none.
+        `state` is the reader's state after the earlier journal files; None if there are no earlier files.
         """
         segment = self.segments[number]
         return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
-        """Return the number of rows in the unfinished table of inferences, or None if old rows were dropped.
-
-        Old rows are dropped because of `--max-size`.
+        """Return the number of rows in the unfinished table of inferences, or None if old
+        rows were dropped (`--max-size`).
         """
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0
         return sum(group.rows for group in groups) if is_whole else None
 
     def missing_seconds(self) -> MissingSeconds:
-        """Return an object that rebuilds lost seconds. Give it all batches of the journal, from the first on."""
+        """Return an object that rebuilds lost seconds.
+
+        Give this object all batches of the journal, from the first on.
+        """
         last = next((int(rows.rows["t_ns"][-1]) + NS for rows in self.last_rows("seconds")), None)
         begin_ns = 0 if last is None and min(self.segments, default=1) == 1 else last
         return MissingSeconds(self._manifest, begin_ns)
@@ -256,10 +251,7 @@ class Snapshot:
         return Follower(self._journal, last, self.segments[last].frames.offset, self.segments[last].file)
 
     def rows(self, name: str, span: Span = WHOLE) -> Iterator[Any]:
-        """Yield the readable rows of the table `name`, in parts of limited size.
-
-        All rows in `span` are included, and perhaps some others.
-        """
+        """Yield the readable rows of the table `name` in `span`, and perhaps some others, in parts of limited size."""
         for file in self.files(name):
             yield from self._row_groups(file, span)
         yield from self.journalled(name)
@@ -300,7 +292,7 @@ class Snapshot:
             yield from self._row_groups(file, backwards=True)
 
     def _unpublished(self, name: str) -> Iterator["TableFile"]:
-        """Yield each unfinished file of the table `name`. A file that was removed meanwhile can still be read."""
+        """Yield each unfinished file of the table `name`, even a file that was removed meanwhile."""
         for (table, number), piece in sorted(self._pieces.items()):
             if table != name:
                 continue
@@ -312,10 +304,10 @@ class Snapshot:
             yield from self._opened(name, place, Path(f"/proc/self/fd/{piece.fd}"), groups)
 
     def _opened(self, name: str, place: Path, source: Path, groups: list[RowGroup] | None) -> Iterator["TableFile"]:
-        """Yield one open file of the table `name`, or nothing if it cannot be opened.
+        """Yield one open file of the table `name`, or nothing if the file cannot be opened.
 
         `place` is the path for messages, and `source` is the path to read from. `groups` are the catalog entries of the
-        file's row groups if the file has no footer yet, and None if it has.
+        file's row groups; None if the file has a footer.
         """
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
@@ -332,7 +324,10 @@ class Snapshot:
                         yield rows
 
     def read(self, file: "TableFile", numbers: Sequence[int]) -> Any:
-        """Return the rows of the row groups `numbers` of a file. Raises OSError, or ValueError if they are damaged."""
+        """Return the rows of the row groups `numbers` of a file.
+
+        Raises OSError, or ValueError if the rows are damaged.
+        """
         rows, left_out = file.read(numbers, self.sensor_ids, self._infos)
         if left_out:
             self.problems.leave_out(file.place, numbers[0], left_out)
@@ -351,8 +346,7 @@ class Snapshot:
     def damage_reported(self, path: Path, number: int = 0, rows: int | None = None) -> Iterator[None]:
         """Report an OSError or ValueError within the `with` block as a problem, instead of raising the error.
 
-        The `with` block reads a table. `path` is the table's file, and `number` the row group. `rows` is the number of
-        rows that would be lost; None if unknown.
+        The `with` block reads `rows` rows (None if unknown) of row group `number` of the table file at `path`.
         """
         try:
             yield
@@ -374,7 +368,7 @@ def _are_valid(name: str, groups: list[RowGroup]) -> bool:
 def _renumbered(readings: Readings, own_ids: list[str], sensor_ids: list[str]) -> Readings:
     """Return the readings, with each sensor's index in `own_ids` replaced by its index in `sensor_ids`.
 
-    Both lists have sensor ids. Readings of a sensor that is not in both are dropped, and so are readings that are NaN.
+    Readings that are NaN, or of a sensor that is not in both lists, are dropped.
     """
     readings = readings[(readings["sensor"] < len(own_ids)) & ~np.isnan(readings["value"])]
     if own_ids != sensor_ids[: len(own_ids)]:

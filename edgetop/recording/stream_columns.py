@@ -1,7 +1,7 @@
 """The extra columns of the table of seconds in a session of several models, and their conversion.
 
 For each column of `seconds` except the time, there is an extra column with the same figure of each stream (model). Each
-value is a list with one item for each stream that ran in the second. It is null if only stream 0 ran.
+value is a list with one item for each stream that ran in the second, or null if only stream 0 ran.
 """
 
 from dataclasses import replace
@@ -25,9 +25,8 @@ SECONDS_OF_STREAMS = pa.schema(
 
 
 def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Return `table`, a table of seconds, with columns added that have separate statistics of each stream.
-
-    `table` must have been made from `seconds`.
+    """Return the table of seconds made from `seconds`, with columns added for the
+    separate statistics of each stream.
     """
     streams = seconds.streams
     if streams is None:
@@ -41,10 +40,9 @@ def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def with_streams_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return `seconds` with the separate statistics of each stream that `table` has.
+    """Return `seconds` with the separate statistics of each stream that `table` has, if any.
 
-    If `table` has no such statistics, `seconds` is returned unchanged. Raises ValueError if the columns with these
-    statistics do not fit together.
+    Raises ValueError if the columns with these statistics do not fit together.
     """
     if any(name not in table.column_names for name, _, _ in _COLUMNS):
         return seconds

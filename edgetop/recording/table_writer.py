@@ -1,8 +1,8 @@
 """Running the jobs that move the journal into tables: for long runs in another process, for short runs in this one.
 
-Arrow takes 40 MiB, which a run of days would hold for seconds of work. So the process lives for one job. It gets the
+Arrow takes 40 MiB, which a run of days would hold for seconds of work, so the process lives for one job. It gets the
 job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
-process recovers the session while it writes. If it is killed, it leaves the same state as a writer that was killed.
+process recovers the session meanwhile. If killed, it leaves the same state as a writer that was killed.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ class InlineTableWriter:
 
 
 class ChildTableWriter:
-    """A table writer that runs each job in another process. The process has low priority while the session goes on."""
+    """A table writer that runs each job in another process, with low priority while the session goes on."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,10 +82,10 @@ class ChildTableWriter:
             return
 
     def result(self, *, wait: bool) -> Progress | None:
-        """Return the result of the job, or None if there is none yet. Each result is returned only once.
+        """Return the result of the job once, or None if there is no result yet. With `wait`, wait for the job.
 
-        `wait` says that this call waits for the job. Raises OSError if the job failed; rows that are not in the tables
-        stay in the journal. Raises InterruptedError if the process was killed; the job can then be tried again.
+        Raises OSError if the job failed; rows that are not in the tables stay in the journal. Raises InterruptedError
+        if the process was killed; the job can then be tried again.
         """
         process = self._process
         if process is None or not self.is_busy or (not wait and process.poll() is None):

@@ -1,8 +1,8 @@
 """The extra columns of `seconds` in a session with a language model, and the table of its requests.
 
-Columns that begin with `itl_` are about the times between tokens. Columns that begin with `ttft_` are about the times
-to the first token. After the prefix comes the name of another column of `seconds`. All these columns are null in a
-second that was rebuilt after a crash.
+Columns that begin with `itl_` are about the times between tokens, those that begin with `ttft_` about the times to the
+first token. After the prefix comes the name of another column of `seconds`. All these columns are null in a second that
+was rebuilt after a crash.
 """
 
 from dataclasses import replace
@@ -112,7 +112,7 @@ def requests_from_arrow(table: pa.Table) -> Requests:
 
 
 def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Return `table` with columns for tokens added. `table` must have been made from `seconds`."""
+    """Return the table made from `seconds`, with columns for tokens added."""
     tokens = seconds.tokens
     if tokens is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]
@@ -126,15 +126,14 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with zeros in place of nulls. Seconds that were rebuilt after a crash have nulls."""
+    """Return a column with zeros in place of nulls, which seconds have that were rebuilt after a crash."""
     return column.fill_null(0) if column.null_count else column
 
 
 def with_tokens_of(table: pa.Table, seconds: Seconds) -> Seconds:
-    """Return `seconds` with the figures of tokens that `table` has.
+    """Return `seconds` with the figures of tokens that `table` has, if any.
 
-    If `table` has no such columns, `seconds` is returned unchanged. Raises ValueError if the mean position of the
-    tokens of a second in the context is NaN or infinite.
+    Raises ValueError if the mean position of the tokens of a second in the context is NaN or infinite.
     """
     has_active = all(name in table.column_names for name in _ACTIVE)
     if any(name not in table.column_names for name, _, _ in _COLUMNS if name not in _ACTIVE) or not len(table):

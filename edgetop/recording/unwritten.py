@@ -24,9 +24,8 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """A note on the disk of how much data the disk did not accept.
-
-    The note is the name of an empty file, because a name needs no space.
+    """A note on the disk of how much data the disk did not accept: the name of an empty file,
+    because a name needs no space.
     """
 
     def __init__(self, journal: Path) -> None:
@@ -36,7 +35,7 @@ class UnwrittenNote:
         os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
 
     def note(self, unwritten: Unwritten) -> None:
-        """Change the note to `unwritten`, by renaming its file. Errors are ignored: the folder is gone then."""
+        """Change the note to `unwritten`, by renaming its file. Errors are ignored, as the folder is gone then."""
         if unwritten == self.noted:
             return
         is_first = self.noted == Unwritten()
@@ -50,7 +49,7 @@ class UnwrittenNote:
 def read_unwritten(journal: Path) -> Unwritten:
     """Return how much data the disk did not accept, as the writer noted it in the folder `journal`.
 
-    The result is an empty `Unwritten` if there is no note.
+    Without a note, the result is an empty `Unwritten`.
     """
     try:
         notes = [match for name in names_in(journal) if (match := _UNWRITTEN.fullmatch(name))]

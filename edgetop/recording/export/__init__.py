@@ -1,1 +1,1 @@
-"""Export of a recording, or of a part of it, to files that other tools read. Each format is one function."""
+"""Export of a recording, or of a part of it, to files for other tools. Each format is one function."""

@@ -1,7 +1,6 @@
 """The formats of an export by name, the choice of what is exported, and the outputs.
 
-Listing the formats does not import them, because most load Arrow. A file or folder gets its name only when it is
-complete. Data for standard output is written as soon as it is made.
+A file or folder gets its name only when it is complete. Data for standard output is written as soon as it is made.
 """
 
 import codecs
@@ -33,7 +32,7 @@ NEW_MODE = 0o666  # less the umask, as of every file that a user's commands make
 
 
 class NamedOutput:
-    """A file or folder that an export writes. Until it is complete, it has a temporary name in the same folder."""
+    """A file or folder that an export writes, under a temporary name in the same folder until it is complete."""
 
     def __init__(self, path: Path, *, force: bool = False, elsewhere: str = ELSEWHERE) -> None:
         """Prepare to write to `path`.
@@ -48,7 +47,7 @@ class NamedOutput:
 
     @classmethod
     def of_option(cls, option: str, path: Path, *, force: bool, elsewhere: str) -> "NamedOutput":
-        """Return an output at `path`, which the user gave with `option`, such as "-o". Call it before any long work.
+        """Return an output at `path`, which the user gave with `option`, such as "-o". Call this before any long work.
 
         Raises InputError if the folder of `path` does not exist, or if a file exists there and `force` is false.
         `elsewhere` is the advice in error messages.
@@ -76,9 +75,7 @@ class NamedOutput:
 
     @contextlib.contextmanager
     def folder(self) -> Iterator[Path]:
-        """Yield a new folder to write into, under a temporary name.
-
-        The folder gets its final name when the `with` block ends without an error.
+        """Yield a new folder to write into, under a temporary name until the `with` block ends without an error.
 
         Raises InputError if anything exists at the path: folders are never replaced.
         """
@@ -112,7 +109,7 @@ class NamedOutput:
 def _open_device(path: Path) -> int:
     """Return a descriptor of a device or a named pipe, opened for writing. Raises OSError.
 
-    If no process reads the pipe, this waits for a reader, for at most READER_S.
+    A pipe must get a reader within READER_S.
     """
     until_s = time.monotonic() + READER_S
     while (fd := _opened(path)) is None:
@@ -124,9 +121,9 @@ def _open_device(path: Path) -> int:
 
 
 def _opened(path: Path) -> int | None:
-    """Return a descriptor of the file, opened for writing. Raises OSError.
+    """Return a descriptor of the file, opened for writing, or None for a pipe without a reader (fifo(7)).
 
-    The result is None for a named pipe that no process reads (fifo(7)).
+    Raises OSError.
     """
     try:
         return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
@@ -140,10 +137,7 @@ _STREAMS = (Path("/dev"), Path("/dev/fd"), Path("/proc/self/fd"))  # paths to fi
 
 
 def is_device(path: Path) -> bool:
-    """Whether `path` is a device or a pipe, such as a shell's `>(command)`.
-
-    An export writes into a device or pipe and never replaces it.
-    """
+    """Whether `path` is a device or a pipe, such as a shell's `>(command)`, which an export never replaces."""
     if path.absolute().parent in _STREAMS:
         return path.exists()
     try:
@@ -166,7 +160,7 @@ class StreamOutput:
     def stream(self, *, is_text: bool) -> Iterator[BinaryIO]:
         """Yield the stream to write to. Raises OSError if the reading program has closed the pipe.
 
-        `is_text` says that the data is text. Raises InputError if the stream is a terminal and the data is not text.
+        Raises InputError if the stream is a terminal and `is_text` is false.
         """
         if not self._stream.isatty():
             yield self._stream

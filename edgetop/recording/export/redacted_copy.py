@@ -1,7 +1,6 @@
 """Copying a finished session without texts that may identify a person, a machine or a network.
 
-Numbers are copied unchanged. The caller redacts the manifest, and gives a function that redacts the texts of events.
-Logs and stored outputs are left out, because their content is unknown.
+Numbers are copied unchanged. Logs and stored outputs are left out, because their content is unknown.
 """
 
 import json
@@ -21,11 +20,10 @@ Redact = Callable[[object], object]  # of a JSON value: texts in it are redacted
 
 
 def copy_redacted(folder: Path, to: Path, manifest: Document, redact: Redact) -> list[str]:
-    """Copy the tables of the session in `folder` into the new folder `to`. Return the names of files that were
-    left out.
+    """Copy the tables of the session in `folder` into the new folder `to`. Return the names of files left out.
 
-    `manifest` is the already redacted manifest for the copy. `redact` takes a JSON value and returns it with
-    its texts redacted. Raises OSError.
+    `manifest` is the already redacted manifest for the copy. `redact` takes a JSON value and returns the value with its
+    texts redacted. Raises OSError.
     """
     to.mkdir(FOLDER_MODE)
     for name in TABLE_FILES:

@@ -1,7 +1,6 @@
 """Export of a recording as one wide Parquet table, with a row for each step of time and a column for each sensor.
 
-All steps (cells) have the same length. No values are filled in: without a reading or an inference in a cell, the
-value is null.
+All steps (cells) have the same length. Without a reading or an inference in a cell, the value is null.
 """
 
 import json
@@ -74,7 +73,7 @@ class Grid:
 
     @property
     def cell_ns(self) -> int:
-        """The length of a cell in ns. It is rounded down if a second cannot be divided evenly."""
+        """The length of a cell in ns, rounded down if a second cannot be divided evenly."""
         return self.seconds * NS // self.per_second
 
     def cell_of(self, t_ns: Ints | int) -> Ints:
@@ -82,7 +81,7 @@ class Grid:
         return np.asarray((second * self.per_second + rest * self.per_second // NS) // self.seconds)
 
     def start_ns(self, cell: Ints | int) -> Ints:
-        """Return the session time in ns at which cell number `cell` begins."""
+        """Return the session time in ns at which a cell begins. Cells are counted from 0."""
         second, part = np.divmod(cell * self.seconds, self.per_second)
         return np.asarray(second * NS - (-part * NS // self.per_second))
 
@@ -101,11 +100,10 @@ def grid_of(hz: float) -> Grid:
 
 
 def from_seconds(seconds: Seconds, cell: Ints, cells: int) -> Figures:
-    """Return the latency figures of cells (steps of time), by the figure's name, such as "p99_ns".
+    """Return the latency figures of cells (steps of time), by name, such as "p99_ns", each with `cells` values.
 
-    Each figure is an array with one value for each of `cells` cells. `cell` has the cell number of each row of
-    `seconds`. Unknown values are ABSENT. If a cell spans several seconds, its percentiles come from histograms and have
-    up to 1 % error.
+    `cell` has the cell number of each row of `seconds`. Unknown values are ABSENT. If a cell spans several seconds, its
+    percentiles come from histograms and have up to 1 % error.
     """
     rows = seconds.rows
     figures: Figures = {"present": np.bincount(cell, minlength=cells) > 0}
@@ -137,11 +135,10 @@ def from_inferences(
     deadline_ns: int | None,
     time_ns: Callable[[Inferences], npt.NDArray[Any]] = lambda inferences: inferences["latency_ns"],
 ) -> Figures:
-    """Return the latency figures of cells (steps of time), by the figure's name, such as "p99_ns".
+    """Return the exact latency figures of cells (steps of time), by name, such as "p99_ns", each with `cells` values.
 
-    Each figure is an array with one value for each of `cells` cells. All figures are exact. `cell` has the cell number
-    of each inference. `deadline_ns` is the deadline, or None. `time_ns` takes inferences and returns the latency of
-    each in ns, or another time (such as the response time) to use in place of the latency.
+    `cell` has the cell number of each inference. `time_ns` returns the latency of each inference in ns, or another time
+    (such as the response time) to use instead.
     """
     failed = (inferences["phase"] == MEASURE) & ~inferences["ok"]
     figures: Figures = {"errors": np.bincount(cell[failed], minlength=cells)}
@@ -171,8 +168,8 @@ def from_inferences(
 def sensor_values(readings: Readings, cell: Ints, cells: int, highest: Sequence[bool]) -> npt.NDArray[np.float64]:
     """Return the mean reading of each sensor in each cell (step of time), as an array of shape (sensors, cells).
 
-    The value is NaN where there is no reading. `cells` is the number of cells. `cell` has the cell number of each
-    reading. `highest` says for each sensor whether its highest reading is returned in place of the mean.
+    The value is NaN without a reading. `cell` has the cell number of each reading. `highest` says for each sensor
+    whether the highest reading is returned in place of the mean.
     """
     sensors = len(highest)
     place = readings["sensor"].astype(np.int64) * cells + cell
@@ -212,7 +209,7 @@ def export(selection: Selection, output: Output) -> None:
 
 
 def _most_filled(recording: Recording, grid: Grid) -> int:
-    """Return the highest possible number of cells with data, from the sizes of the recording's tables."""
+    """Return an upper bound of the number of cells with data, from the sizes of the recording's tables."""
     data = sum(piece.rows for name in ("seconds", "readings", "events") for piece in recording.pieces(name))
     return data * grid.per_second  # single inferences lie in seconds
 
@@ -303,12 +300,12 @@ class _Wide:
         )
 
     def _is_complete(self, found: Ints, counted: npt.NDArray[np.int32], second: Ints) -> npt.NDArray[np.bool_]:
-        """Return, for each cell, whether all inferences of the cell's second were recorded.
+        """Return, for each cell (step of time), whether all inferences of its second were recorded.
 
-        `found` has the number of recorded inferences in each cell (step of time). `counted` and `second` have one value
-        for each row of the table of seconds: the number of inferences that ran in this second, and the number of the
-        second's first cell. Inferences can be missing because of `--max-size` or a failed disk.
+        `found` has the number of recorded inferences in each cell. For each row of the table of seconds, `counted` has
+        the number of inferences, and `second` the number of the second's first cell.
         """
+        # Inferences may be missing because of `--max-size` or a failed disk.
         each = self._grid.per_second
         recorded = np.add.reduceat(found, np.arange(0, len(found), each))
         is_complete = np.zeros(len(recorded), bool)
@@ -319,8 +316,8 @@ class _Wide:
 def _times(name: str, figures: Figures, present: npt.NDArray[np.bool_]) -> dict[str, pa.Array]:
     """Return the Arrow columns of latency or response times, by column name.
 
-    `name` is "latency" or "response". `figures` has one value for each cell (step of time). `present` says which cells
-    have such times. Other cells, and cells without an inference, are null.
+    `name` is "latency" or "response". `figures` has one value for each cell (step of time), and `present` says which
+    cells have such times. Other cells, and cells without an inference, are null.
     """
     filled = present & (figures["count"] > 0)
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -1,7 +1,7 @@
 """Export of a trace for ui.perfetto.dev.
 
 Latency and sensors are counters, events are moments, and operators and inferences are spans of time. Individual
-inferences are included only if there are few enough for a browser. The figures of each second are always included.
+inferences are included only if there are few enough for a browser.
 """
 
 import json
@@ -46,22 +46,17 @@ class TraceWriter:
         self._tracks = 0
 
     def _write(self, packet: dict[str, Any]) -> None:
-        """Write a packet, given by its fields.
-
-        Each packet is a new object, because a protobuf message keeps its memory even if it is cleared.
-        """
+        """Write a packet, given by its fields."""
         packet["trusted_packet_sequence_id"] = _SEQUENCE
+        # A new object for each, because a protobuf message keeps its memory even if it is cleared.
         self._file.write(self._trace(packet=[packet]).SerializeToString())
 
     def _time(self, t_ns: int) -> int:
         return max(0, self._origin_ns + t_ns)
 
     def clock(self, t_ns: int, utc_us: int) -> None:
-        """Write that the wall-clock time at session time `t_ns` is `utc_us`, in microseconds since 1970.
-
-        The trace's times count as CLOCK_BOOTTIME, the default of Perfetto. CLOCK_BOOTTIME equals CLOCK_MONOTONIC on
-        a board that never sleeps.
-        """
+        """Write that the wall-clock time at session time `t_ns` is `utc_us`, in microseconds since 1970."""
+        # CLOCK_BOOTTIME is Perfetto's default, and equals CLOCK_MONOTONIC on a board that never sleeps.
         now_ns = self._time(t_ns)
         times = {_BOOTTIME: now_ns, _MONOTONIC: now_ns, _REALTIME: max(0, utc_us * 1000)}
         clocks = [{"clock_id": clock, "timestamp": value} for clock, value in times.items()]
@@ -70,7 +65,7 @@ class TraceWriter:
     def track(self, name: str, parent: int | None = None, unit: str | None = None) -> int:
         """Add a track (a row of the trace), and return its number, which the other methods need.
 
-        `parent` is the number of the track under which the new one appears. With `unit`, such as "ms", the track is a
+        `parent` is the number of the track under which the new track appears. With `unit`, such as "ms", the track is a
         counter.
         """
         self._tracks += 1
@@ -87,10 +82,9 @@ class TraceWriter:
         self._event("TYPE_COUNTER", track, t_ns, double_counter_value=value)
 
     def begin(self, track: int, t_ns: int, name: str, **arguments: Argument) -> None:
-        """Begin a slice (a named span of time) on a track.
+        """Begin a slice (a named span of time) on a track, nested in the previous slice if that is still open.
 
-        A slice that begins before the end of the previous slice is nested in that slice. `arguments` are values that
-        the trace shows with the slice, by name.
+        The trace shows `arguments` with the slice.
         """
         self._event("TYPE_SLICE_BEGIN", track, t_ns, **_named(name, arguments))
 

@@ -1,9 +1,8 @@
 """Export of a part of a recording (the cut) as a recording of its own, for example to send it to a colleague.
 
-Time 0 of the new session is where the cut begins, and the clock data are changed accordingly. Only whole seconds are
-exported, so that the session is valid in every respect. Some events before the cut still hold at its beginning: the
-phase, a lost sensor, what the engine reported. They are repeated there. The event of the session's end is repeated at
-the end of the cut.
+Time 0 of the new session is where the cut begins. Only whole seconds are exported, so that the session is valid. Events
+before the cut that still hold at its beginning, such as the phase or a lost sensor, are repeated there. The event of
+the session's end is repeated at the end of the cut.
 """
 
 import uuid
@@ -133,13 +132,11 @@ def _manifest(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> Mani
 
 
 def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
-    """Return the number of warm-up runs in the exported span, or None if it is unknown.
+    """Return the number of warm-up runs in the exported span, or None if unknown.
 
     `whole` is the manifest of the whole session. `counts` are the numbers of inferences in the span.
-
-    The number is known if the span begins with the session, or if it has warm-up inferences that were recorded
-    individually.
     """
+    # Known if the span begins with the session, or has warm-up inferences that were recorded individually.
     if counts.inferences and (span.begin_ns <= 0 or counts.warmup_runs):
         return counts.warmup_runs
     return whole.methodology.warmup_runs if span.begin_ns <= 0 else None
@@ -148,8 +145,8 @@ def _warmup_runs(whole: Manifest, span: Span, counts: _Counts) -> int | None:
 def _stream_runs(whole: Manifest, span: Span, end_ns: int, counts: _Counts) -> tuple[int, ...]:
     """Return the number of measured runs of each stream in the exported span.
 
-    The result is () if the numbers are unknown, because inferences were not recorded individually. `whole` is the
-    manifest of the whole session, and `end_ns` the session's end. `counts` are the numbers of inferences in the span.
+    The result is () if inferences were not recorded individually. `whole` is the manifest of the whole session, and
+    `end_ns` the session's end. `counts` are the numbers of inferences in the span.
     """
     runs = whole.methodology.stream_runs
     if span.begin_ns <= 0 and span.end_ns >= end_ns:
@@ -184,7 +181,7 @@ def _moved_event(event: Event, span: Span, last: SessionOver) -> Event:
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
-    """Yield the events before the exported span that still hold at its beginning. Their time is changed to 0."""
+    """Yield the events before the exported span that still hold at its beginning, with their time set to 0."""
     in_force: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:
@@ -197,9 +194,9 @@ def _standing(selection: Selection, span: Span) -> Iterator[Event]:
 
 
 def _subject(event: Event) -> tuple[str, ...]:
-    """Return a key for the state that an event sets, or () if it sets no state.
+    """Return a key for the state that an event sets, such as the current phase, or () if it sets no state.
 
-    A state is, for example, the current phase. It is set by the last of all events that have the same key.
+    The last event with a key sets the state.
     """
     if event.kind in SAID_ONCE:
         return (event.kind, event.source, event.message)

@@ -1,7 +1,7 @@
 """Export as CSV, with a file for each table, or as JSON lines.
 
-CSV has the columns of the session format. Text is quoted and otherwise unchanged (RFC 4180), so a name may contain
-commas and newlines. A list is written as JSON, and an unknown value as an empty cell.
+CSV has the columns of the session format. Text is quoted and otherwise unchanged (RFC 4180). A list is written as JSON,
+and an unknown value as an empty cell.
 
 JSON lines begin with the manifest. Then comes an object for each row, table after table, with the table's name in
 `table`. Arrow makes the lines, since Python is too slow for the rows of a long session.
@@ -88,7 +88,7 @@ def _lines(name: str, table: pa.Table) -> pa.ChunkedArray:
 
 
 def _strings(chunk: pa.Array) -> pa.Array:
-    """Return the texts as JSON strings. Each distinct text is converted only once."""
+    """Return the texts as JSON strings."""
     coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
     return pa.array([json.dumps(text) for text in coded.dictionary.to_pylist()], pa.string()).take(coded.indices)
 
@@ -111,7 +111,7 @@ def _finite(value: object) -> object:
 
 
 def _text_of(lines: pa.StringArray) -> memoryview:
-    """Return the bytes of all lines together, without a copy: Arrow stores texts one after the other."""
+    """Return a view of the bytes of all lines together, which Arrow stores one after the other."""
     if not len(lines):
         return memoryview(b"")
     _, offsets, data = lines.buffers()
