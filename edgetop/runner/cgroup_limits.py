@@ -1,14 +1,13 @@
 """Run an engine or a watched program in a cgroup of its own that limits its CPU time, memory or disk I/O (`--limit`).
 
 If systemd runs the machine, the cgroup is a systemd scope (systemd-run(1)). Without systemd, the cgroup is made below
-or beside the cgroup of edgetop. Such a cgroup is in the hierarchy of version 2, or of version 1 for a controller that
-version 2 lacks. A command enters the cgroup and then executes the engine or program, so no part of it runs outside. No
-other process is put into the cgroup. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
-scheduler/sched-bwc.rst.
+or beside the cgroup of edgetop, in the hierarchy of version 2, or of version 1 for a controller that version 2 lacks. A
+command enters the cgroup and then executes the engine or program, so no part of it runs outside. See
+Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 
-A cgroup outlives edgetop as long as a process is in it. That happens if a program left children behind, or if edgetop
-is killed. So each cgroup has a guard, a small shell. The guard waits for the end of edgetop, and then removes the
-cgroup as soon as it is empty. systemd removes its scopes by itself.
+A cgroup outlives edgetop as long as a process is in it, such as a child that a program left behind. So each cgroup has
+a guard: a small shell that waits for the end of edgetop, and then removes the cgroup as soon as it is empty. systemd
+removes its scopes by itself.
 """
 
 import contextlib
@@ -65,8 +64,7 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
     """Make a cgroup with this limit, and remove it at the end of the `with` block.
 
     The block gets an Enclosure, which says how to start a program in the cgroup. Raises InputError with advice if the
-    cgroup cannot be made, or if the kernel cannot enforce every part of the limit. `root` is where system files are
-    read.
+    cgroup cannot be made, or if the kernel cannot enforce every part of the limit. System files are read below `root`.
     """
     if not limit.needs_cgroup:
         yield Enclosure()
@@ -94,8 +92,8 @@ def enclosed(limit: Limit, root: Root = HOST) -> Iterator[Enclosure]:
 def _guard(folders: Sequence[Path]) -> int:
     """Start a small shell that removes the cgroups in `folders` when edgetop ends. Return a pipe's file descriptor.
 
-    The shell waits until the descriptor is closed. The kernel also closes it when edgetop is killed. Raises OSError if
-    the shell cannot be run, or CalledProcessError if it fails.
+    Closing the descriptor, as the kernel does when edgetop is killed, also makes the shell remove them. Raises OSError
+    if the shell cannot be run, or CalledProcessError if it fails.
     """
     read, write = os.pipe()
     try:
@@ -117,9 +115,9 @@ def _guard(folders: Sequence[Path]) -> int:
 
 
 def hardware_disks(root: Root) -> list[tuple[str, str]]:
-    """Return `(name, "MAJOR:MINOR")` of each hardware disk, such as `("sda", "8:0")`, without partitions.
+    """Return name and number of each hardware disk, such as `("sda", "8:0")`, without partitions.
 
-    `root` is where system files are read. Raises InputError if there is no such disk.
+    System files are read below `root`. Raises InputError if there is no such disk.
     """
     named = ((name, root.line(f"{BLOCK}/{name}/dev")) for name in root.names(BLOCK))
     disks = [(name, number) for name, number in named if number and "device" in root.names(f"{BLOCK}/{name}")]
@@ -129,11 +127,9 @@ def hardware_disks(root: Root) -> list[tuple[str, str]]:
 
 
 def refuse_without_io(root: Root = HOST) -> None:
-    """Raise InputError if the kernel cannot limit all disk traffic of a cgroup.
-
-    Cgroups of version 1 do not limit what the kernel writes later, from the page cache
-    (cgroup-v1/blkio-controller.rst).
-    """
+    """Raise InputError if the kernel cannot limit all disk traffic of a cgroup."""
+    # Cgroups of version 1 do not limit what the kernel writes later, from the page cache (cgroup-v1/blkio-
+    # controller.rst).
     levels = folders_of(root.text("proc/self/cgroup"), root.text("proc/self/mountinfo"), "")
     if not levels or "io" not in root.text(f"{levels[-1]}/cgroup.controllers").split():
         text = "--limit io: the cgroups of this machine have no io.max, which only version 2 has"
@@ -172,7 +168,7 @@ def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
-    """Run a command that enters a cgroup. Return `(output, why it failed)`. The reason is None if it succeeded."""
+    """Run a command that enters a cgroup. Return the output, and why the command failed, or None if it succeeded."""
     try:
         done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -184,10 +180,10 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
 
 
 def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[list[Path], str]:
-    """Make cgroups with this limit. Return `(folders, version)`, where the version is text such as `cgroup v2`.
+    """Make cgroups with this limit. Return their folders and a text such as `cgroup v2`.
 
-    `disks` are the `(name, number)` pairs of the disks to limit. Raises InputError if a cgroup cannot be made. The
-    cgroups that this call has made already are then removed.
+    `disks` are the `(name, number)` pairs of the disks to limit. Raises InputError, and makes no cgroup, if one cannot
+    be made.
     """
     asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
     wanted = {name for name, value in asked if value is not None}
@@ -218,10 +214,10 @@ def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[l
 def _counting(limit: Limit, memberships: str, mounts: str, root: Root) -> Path | None:
     """Make a cgroup of version 1 that limits nothing, and counts the CPU time of all processes in it.
 
-    Return its folder, or None if no cgroup can be made. Return None as well if the cgroup with the CPU limit counts the
-    time already: often the controllers `cpu` and `cpuacct` are in one hierarchy.
+    Return its folder, or None if no cgroup can be made, or if the cgroup with the CPU limit counts the time already.
     """
     parents = folders_of(memberships, mounts, CPUACCT)
+    # Often the controllers `cpu` and `cpuacct` are in one hierarchy.
     is_joint = limit.quota_us is not None and parents == folders_of(memberships, mounts, "cpu")
     return None if is_joint else _first_made(limit, (), root, set(), parents, is_v1=True)
 
@@ -248,10 +244,10 @@ def _first_made(
     *,
     is_v1: bool,
 ) -> Path | None:
-    """Make a cgroup below the first of `parents` that allows it. Return its folder, or None if none allows it.
+    """Make a cgroup below the first of `parents` that allows it. Return its folder, or None if no parent allows it.
 
-    `parents` are edgetop's own cgroup, the one above it, and so on. `controllers` are the cgroup controllers that the
-    limit needs, such as `memory`. `is_v1` says that the controllers belong to version 1.
+    `controllers` are the cgroup controllers that the limit needs, such as `memory`. `is_v1` says that they belong to
+    version 1.
     """
     for parent in parents:
         above = Path(root.real(parent))
@@ -279,10 +275,10 @@ def _settings(
     """Yield `(file name, value to write, whether writing must succeed)` for each setting of the limit in a cgroup.
 
     `disks` are the `(name, number)` pairs of the disks to limit. `controllers` are the cgroup controllers that the
-    limit needs, such as `memory`. `is_v1` says that the cgroup is of version 1. Writing a setting of swap may fail,
-    because some kernels do not count swap.
+    limit needs, such as `memory`. `is_v1` says that the cgroup is of version 1.
     """
     memory, quota, period = str(limit.memory_bytes), str(limit.quota_us), str(limit.period_us)
+    # Writing a setting of swap may fail, because some kernels do not count swap.
     both, has_swap = str((limit.memory_bytes or 0) + limit.swap_bytes), limit.swap_bytes > 0
     swap: tuple[tuple[str, str, bool], ...] = (("memory.memsw.limit_in_bytes", both, has_swap),)
     swap += () if has_swap else (("memory.swappiness", "0", False),)
@@ -308,7 +304,7 @@ def _remove_abandoned(parent: Path, root: Root) -> None:
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a cgroup and the cgroups below it, which its program may have made. Those with a process in them stay."""
+    """Remove a cgroup and the cgroups that its program made below it, except those with a process in them."""
     for place, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
             Path(place).rmdir()

@@ -1,8 +1,8 @@
 """The conductor runs a session, on a thread of its own.
 
 The conductor takes a step twice a second, or four times if there is much data. In each step, it collects the engine's
-inferences and the sensors' readings into a batch. It passes the batch to the recorder and to the screen, and decides
-whether the session is over. It draws no screen and formats nothing.
+inferences and the sensors' readings into a batch, passes the batch to the recorder and to the screen, and decides
+whether the session is over.
 """
 
 import contextlib
@@ -150,7 +150,7 @@ class Conductor:
         return self._stop_reason is not None
 
     def order(self, order: Order) -> None:
-        """Execute an order from the user: stop, mark, profile, pause or resume recording."""
+        """Execute an order of the user: stop, mark, profile, pause or resume recording."""
         if order.do == "stop":
             self.stop()
         elif order.do == "mark":
@@ -186,9 +186,8 @@ class Conductor:
             self.began_measuring.set()
 
     def _wait(self) -> None:
-        """Wait until the next step is due.
-
-        Meanwhile, collect the engine's records often enough that its buffer cannot overflow.
+        """Wait until the next step is due, and collect the engine's records often enough
+        that its buffer cannot overflow.
         """
         due_ns = self._clock.monotonic_ns() + int(self._tick_s * NS)
         while self._poll_due_ns < due_ns and not self._is_engine_over:
@@ -244,7 +243,7 @@ class Conductor:
         self._end_if_overdue()
 
     def _choose_tick(self, inferences: int) -> None:
-        """Choose the pause until the next step. `inferences` is the number of inferences in the last step."""
+        """Choose the pause until the next step. `inferences` is the number of inferences in this step."""
         if self.began_measuring.is_set():
             tick_s = BUSY_TICK_S if inferences > BUSY_INFERENCES else TICK_S
             self._tick_s = min(tick_s, max(self._state.time_left_s(), END_TICK_S))
@@ -252,7 +251,7 @@ class Conductor:
             self._tick_s = TICK_S
 
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
-        """Add an event when edgetop falls seconds behind the engine, and another one when it has caught up.
+        """Add an event when edgetop falls seconds behind the engine, and another event when it has caught up.
 
         `asked_ns` is the session time at which edgetop asked the engine for records. `is_behind` says that the engine
         has more records than it returned.
@@ -270,8 +269,7 @@ class Conductor:
     def _end_if_overdue(self) -> None:
         """End the session if the engine was told to stop and still runs after `STOP_PATIENCE_NS`.
 
-        A watched program gets as long as it needs: the session ends when the program ends. But after `let_go`, this
-        call ends the session and lets the program run on.
+        A watched program gets as long as it needs, and after `let_go` it runs on when the session ends.
         """
         state, since_ns = self._state, self._stop_since_ns
         if since_ns is None or not self._stop_reason:
@@ -302,8 +300,7 @@ class Conductor:
         """End this session and begin the next one, if the next one's recording is ready.
 
         All data so far belongs to this session. Time 0 of the next session is before every inference that is still to
-        come. The last batch of this session is recorded but not shown: the screen gets the first batch of the next
-        session instead.
+        come.
         """
         state, recorder, rotation = self._state, self._recorder, self._rotation
         if rotation is None or self._recording_paused or self.is_stopping or not state.is_measuring:
@@ -314,6 +311,8 @@ class Conductor:
         assert recorder
         recorder.prepare_end()
         state.followed_by(following.session_id)
+        # The last batch of this session is recorded but not shown: the screen gets the first batch of the next session
+        # instead.
         last = self._with_derived(self._last_batch("rotated"))
         if news := recorder.write(last):  # events about the recording itself
             recorder.write(Batch(last.until_ns, events=news))
@@ -394,7 +393,7 @@ class Conductor:
         return inferences
 
     def _shifted(self, rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-        """Return the records of a language model's tokens or requests, with their times converted to session time."""
+        """Return the rows of a language model's tokens or requests, with their times converted to session time."""
         if not len(rows):
             return rows
         shifted = copied(rows)
@@ -402,10 +401,9 @@ class Conductor:
         return shifted
 
     def _with_derived(self, batch: Batch) -> Batch:
-        """Return the batch with further events added, such as throttling.
+        """Return the batch with added events, such as throttling, which are derived from its data.
 
-        The added events are derived from the batch's own data. If that fails once, an event says so, and no more events
-        are added.
+        If that fails once, an event says so, and no more events are added.
         """
         try:
             self._derived = self._derived or self._make_derived()
@@ -429,7 +427,7 @@ class Conductor:
             self._feed.put(batch)
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
-        """Close everything and set the outcome. If one step of the closing fails, the other steps are still done.
+        """Close everything and set the outcome. If a step of the closing fails, the other steps are still done.
 
         `reason` is recorded. `error` is the error that ended the session, or None.
         """

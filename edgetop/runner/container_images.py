@@ -1,7 +1,7 @@
 """Make the container image in which a program is watched: pull it, build it from a Dockerfile, prepare it (`--setup`).
 
-The result of `--setup` is an image of its own, `edgetop-setup:HASH`. Each combination of image, command, folder and
-content of the files that the command names gets one such image. `docker image rm` removes it.
+The result of `--setup` is an image of its own, `edgetop-setup:HASH`, for each combination of image, command, folder and
+content of the files that the command names. `docker image rm` removes it.
 """
 
 import contextlib
@@ -82,9 +82,9 @@ def _pulled(runtime: Runtime, name: str, say: Say) -> Image:
 
 
 def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Image:
-    """Build an image from a Dockerfile, with the current folder as its context, and return it.
+    """Build an image from a Dockerfile, with the current folder as context, and return it.
 
-    `name` is the name to give it, or None. Without a name, the image of an earlier build of the file is removed.
+    Without a `name` for the image, the image of an earlier build of the file is removed.
     """
     tag = name or f"{BUILT}:{_digest([str(dockerfile.resolve())])}"
     before = runtime.image(tag)
@@ -100,7 +100,7 @@ def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Im
 
 
 def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str], say: Say) -> Image:
-    """Return the image as it is after the shell command `setup`. The command runs in the current folder.
+    """Return the image as it is after the shell command `setup`, which runs in the current folder.
 
     If the same command has run on the same image before, that result is returned.
     """
@@ -136,16 +136,17 @@ def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str]
 
 
 def _prefix() -> str:
-    """Return the beginning of the names of setup containers. The rest is the process id of the setup's shell.
+    """Return the beginning of the names of this machine's setup containers.
 
-    The beginning contains a hash of this machine and its process ids, because other machines may use the same daemon.
+    The rest is the process id of the setup's shell.
     """
+    # With a hash of this machine and its process ids, because other machines may use the same daemon.
     where = (HOST.line("etc/machine-id") or platform.node(), HOST.link("proc/self/ns/pid") or "")
     return f"{SETUP}-{_digest(where)[:8]}-"
 
 
 def _remove_abandoned(runtime: Runtime) -> None:
-    """Remove the setup containers whose shell no longer runs. A killed shell cannot remove its container."""
+    """Remove the setup containers whose shell was killed."""
     options = ("--all", f"--filter=label={LABEL}=setup", "--format={{.Names}}")
     for name in runtime.ask("ps", *options).stdout.split()[:MOST_ABANDONED]:
         pid = name.removeprefix(_prefix())
@@ -169,18 +170,14 @@ def _digest(parts: Sequence[str]) -> str:
 
 
 def security_options() -> list[str]:
-    """Return the options that let a container read folders of this machine if SELinux is active.
-
-    Return [] without SELinux.
-    """
+    """Return the options that let a container read folders of this machine under SELinux, or [] without SELinux."""
     return ["--security-opt=label=disable"] if SELINUX.exists() else []
 
 
 def user_options(runtime: Runtime, image: Image) -> list[str]:
-    """Return the options of `run` that make a container's program run as the user of edgetop.
+    """Return the options of `run` that make a container's program run as the user of edgetop, or [] if none is needed.
 
-    The files that the program writes then belong to this user. Without these options, Docker's daemon would run the
-    program as root. Return [] if no option is needed.
+    The files that the program writes then belong to this user, and not to root.
     """
     user, group = os.geteuid(), os.getegid()
     if user == 0:
@@ -193,7 +190,7 @@ def user_options(runtime: Runtime, image: Image) -> list[str]:
 
 
 def can_preload(runtime: Runtime, image: Image, library: Path) -> bool:
-    """Whether a program in the image can load edgetop's C library. False if the image has no shell to try it."""
+    """Whether a program in the image can load edgetop's C library. False if the image has no shell to try this."""
     mounted = mount(str(library), PRELOAD, is_readonly=True)
     name = f"edgetop-trial-{os.getpid()}"
     words = ("--rm", f"--name={name}", f"--label={LABEL}=trial", "--network=none", *security_options())

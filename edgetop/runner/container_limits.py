@@ -1,6 +1,6 @@
 """The limits of a container (`--limit` with `--container`): options for its runtime, and whether they are in force.
 
-A runtime may drop a limit that it cannot set. Rootless podman does so with cgroups of version 1 (podman-run(1)). So the
+A runtime may drop a limit that it cannot set, as rootless podman does with cgroups of version 1 (podman-run(1)). So the
 files of the container's cgroup are read as soon as it runs.
 """
 
@@ -18,8 +18,8 @@ from edgetop.sensors.root import Root
 def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> Iterator[str]:
     """Yield the options of `docker run` and `podman run` that set the limit.
 
-    `cpus` are the numbers of the CPUs that the program is allowed to use. `root` is where system files are read. Raises
-    InputError if disk traffic is to be limited, but cannot be limited on this machine.
+    The program may use the CPUs `cpus`. System files are read below `root`. Raises InputError if disk traffic is to be
+    limited, but cannot be limited on this machine.
     """
     if limit.cpus is not None:
         yield f"--cpuset-cpus={','.join(map(str, sorted(cpus)))}"
@@ -39,10 +39,11 @@ def limit_options(limit: Limit, cpus: AbstractSet[int], root: Root = HOST) -> It
 def why_unlimited(limit: Limit, cpus: AbstractSet[int], pid: int, root: Root = HOST) -> str:
     """Return a sentence about the first limit that does not apply to the process `pid`, or "" if all apply.
 
-    Return "" for a process that has ended: the kernel no longer shows its cgroups. `cpus` are the numbers of the CPUs
-    that the process is allowed to use. `root` is where system files are read.
+    Return "" for a process that has ended. `cpus` are the CPUs that the process may use. System files are read below
+    `root`.
     """
     sentence = _why_unlimited(limit, cpus, pid, root)
+    # The kernel no longer shows the cgroups of a process that has ended.
     state = root.text(f"proc/{pid}/stat").rpartition(")")[2].split()[:1]
     return "" if state in ([], ["Z"], ["X"]) else sentence
 

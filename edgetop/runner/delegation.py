@@ -1,7 +1,7 @@
 """Make an engine fail as soon as an operator runs elsewhere than requested (`--require-full-delegation`).
 
 Only a timed inference proves where operators run, because a runtime may do something else than it planned. The first
-timed inference runs before the warm-up, to try the profiler. So even the shortest run is checked.
+timed inference runs before the warm-up, so even the shortest run is checked.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ ADVICE = "run without it to see them all, or use a model of which the provider h
 
 
 class FullyDelegated:
-    """Wraps an engine, and reports that it has failed if an operator runs elsewhere than the user requested."""
+    """Wraps an engine, and reports a failure of the engine if an operator runs elsewhere than the user requested."""
 
     def __init__(self, engine: Engine, spec: EngineSpec) -> None:
         self.isolation = engine.isolation

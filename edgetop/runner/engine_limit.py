@@ -1,6 +1,6 @@
 """The limits of CPUs, CPU time, memory and disk that `--limit` sets for the engine or the program.
 
-It imports nothing slow, because every command that can run a session imports it.
+Every command that can run a session imports this module, so it imports nothing slow.
 """
 
 import os
@@ -30,19 +30,20 @@ class Limit:
 
     @property
     def needs_cgroup(self) -> bool:
-        """Whether a resource is limited for which a cgroup is needed: memory, CPU time or disk traffic."""
+        """Whether a limit needs a cgroup: a limit of memory, CPU time or disk traffic."""
         return any(value is not None for value in (self.memory_bytes, self.quota_pct, self.io_bytes_per_s))
 
     @property
     def quota_us(self) -> int | None:
-        """The CPU time in us that the engine is allowed in each period of `period_us`. None means no limit."""
+        """The CPU time in us that the engine may use in each period of `period_us`. None means no limit."""
         return None if self.quota_pct is None else round(self.quota_pct / 100 * self.period_us)
 
 
 def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """Return one Limit with the fields of all mappings, such as `{"memory_bytes": 2**30}`.
+    """Return one Limit with the fields of all mappings, such as `{"memory_bytes": 2**30}`,
+    one for each `--limit` option.
 
-    Each mapping has the fields of one `--limit` option. Raises ValueError if a field occurs twice.
+    Raises ValueError if a field occurs twice.
     """
     fields: dict[str, float] = {}
     for each in limits:
@@ -66,9 +67,8 @@ def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def refuse_unlimiting(limit: Limit, memory_bytes: int, cpus: int) -> None:
-    """Raise InputError if a limit has no effect, because it is above what the machine has.
-
-    `memory_bytes` and `cpus` are the memory and the number of CPUs of the machine.
+    """Raise InputError if a limit has no effect, because it is above the machine's
+    `memory_bytes` or number of `cpus`.
     """
     if limit.memory_bytes is not None and limit.memory_bytes > memory_bytes:
         has, given = (f"{size / 2**20:,.0f} MiB" for size in (memory_bytes, limit.memory_bytes))

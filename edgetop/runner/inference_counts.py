@@ -12,16 +12,14 @@ STREAMS_EVERY_NS = 10_000_000_000
 
 
 class InferenceCounts:
-    """Counts one session's inferences by phase and by stream.
-
-    A stream is one of several models or threads that run inferences at the same time.
+    """Counts one session's inferences by phase and by stream: one of several models or
+    threads that run at the same time.
     """
 
     def __init__(self, streams: int, *, follows: bool = False) -> None:
         """Begin with no inferences.
 
-        `streams` is the number of models or threads that run inferences at the same time. `follows` says that this
-        session continues an earlier one (`--rotate`), so it has no warm-up of its own.
+        `follows` says that this session continues an earlier one (`--rotate`), so it has no warm-up of its own.
         """
         self.first_ns: int | None = None  # duration of the first inference
         self.warmup_runs: int | None = None if follows else 0
@@ -41,8 +39,8 @@ class InferenceCounts:
     def count(self, inferences: Inferences, *, is_watched: bool) -> None:
         """Add `inferences` to the counts of their phases and streams.
 
-        `is_watched` says that they come from a watched program. Then each stream is one model of the program, and its
-        latencies are kept as well.
+        `is_watched` says that the inferences come from a watched program. Then each stream is one model of the program,
+        and its latencies are kept as well.
         """
         first = inferences[inferences["phase"] == FIRST]
         if len(first):
@@ -63,9 +61,8 @@ class InferenceCounts:
             self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
 
     def streams_are_due(self, now_ns: int) -> bool:
-        """Return whether to store the figures of the streams in the manifest now. True at most every ten seconds.
-
-        `now_ns` is the session time.
+        """Return whether to store the figures of the streams in the manifest at session time
+        `now_ns`: once in ten seconds.
         """
         if now_ns < self._streams_due_ns:
             return False

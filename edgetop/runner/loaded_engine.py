@@ -25,7 +25,7 @@ def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severit
 
 
 def loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
-    """Return what is known of a model and its engine after the model was loaded. `variant` is what was known before."""
+    """Return `variant`, what is known of a model and its engine, with what was found out when the model was loaded."""
     engine = replace(
         variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
         init_ns=loaded.init_ns, compile_ns=loaded.compile_ns, settings=loaded.settings,

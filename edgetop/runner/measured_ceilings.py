@@ -59,7 +59,7 @@ class Measured:
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
     """Return the highest FLOP/s and bytes/s, measured with small test models in about three seconds.
 
-    `spec` describes the engine, and `engine_for` creates one. Raises EdgetopError if the first test model cannot be run
+    `spec` describes the engine, and `engine_for` creates it. Raises EdgetopError if the first test model cannot be run
     or its operators cannot be timed.
     """
     probe = _probe(spec, probe_path(spec.format))
@@ -92,7 +92,7 @@ def _probe(spec: EngineSpec, path: Path) -> EngineSpec:
 def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engine]) -> float | None:
     """Return the highest number of int8 operations per second, or None if the engine cannot run the test model.
 
-    `probe` describes an engine that runs the int8 test model.
+    `probe` describes an engine that runs this model.
     """
     try:
         fastest = _fastest(Profiling(engine_for(probe)).run(RUNS), probe)
@@ -105,15 +105,15 @@ def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engi
 
 
 def _fastest(profiled: Profiled, probe: EngineSpec) -> dict[str, tuple[float, OperatorInfo]]:
-    """Return `(shortest time of a call in ns, operator)` by operator name. `probe` names the model that was profiled.
+    """Return the shortest time of a call in ns and the operator, by operator name, without operators that have no time.
 
-    Each operator is timed several times, and the fastest counts, because other load can only make it slower. Operators
-    without a time are left out.
+    `probe` names the model that was profiled.
     """
     from edgetop.models.executed import with_work  # noqa: PLC0415  not needed if the ceilings are stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
 
     inspection = inspected(read_model(Path(probe.model), probe.format), {})
+    # The fastest counts, because other load can only make an operator slower.
     fastest: dict[str, tuple[float, OperatorInfo]] = {}
     for burst in profiled.bursts:
         infos = with_work(inspection, tuple(operator.info for operator in burst.operators))
@@ -129,16 +129,13 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the highest FLOP/s and bytes/s that were stored last for this kind of run; None if there are none.
-
-    `path` is the file that `store` writes.
-    """
+    """Return the highest FLOP/s and bytes/s in the file of `store` for this kind of run, or None if there are none."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 
 
 def store(measured: Measured, path: Path) -> None:
-    """Write measured FLOP/s and bytes/s to the file at `path`. They replace older values of the same kind.
+    """Write measured FLOP/s and bytes/s to the file at `path`, in place of older values of the same kind.
 
     Raises OSError if the file cannot be written.
     """

@@ -43,7 +43,7 @@ def sha256(path: str) -> str | None:
 
 
 class Digest(Protocol):
-    """The interface of a hash object of `hashlib`. Python has no public type for it."""
+    """The interface of a hash object of `hashlib`, for which Python has no public type."""
 
     def update(self, data: bytes, /) -> None: ...
 
@@ -51,11 +51,8 @@ class Digest(Protocol):
 
 
 def _empty_digest(file_bytes: int) -> Digest:
-    """Return a new SHA-256 object. `file_bytes` is the size of the file to hash.
-
-    For a large file it is from hashlib, which is faster but takes 4 MiB, because it loads OpenSSL. Otherwise it is from
-    Python's own module (`_sha2` in 3.12, `_sha256` in 3.11).
-    """
+    """Return a new SHA-256 object for a file of `file_bytes`."""
+    # hashlib is faster, but takes 4 MiB, because it loads OpenSSL. `_sha2` is in Python 3.12, `_sha256` in 3.11.
     if file_bytes < LARGE_BYTES:
         for name in ("_sha2", "_sha256"):
             with contextlib.suppress(ImportError):
@@ -72,8 +69,8 @@ class Work:
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
         """Prepare to read the file of `model`.
 
-        `ask` asks the runtime for tensor shapes that do not follow from the file. The thread that reads the file calls
-        it.
+        `ask` is called on the thread that reads the file, and asks the runtime for tensor shapes that do not follow
+        from it.
         """
         self._model = model
         self._ask = ask
@@ -94,14 +91,14 @@ class Work:
     def begin(self, inputs: Sequence[TensorInfo], *, has_profiles: bool = True) -> None:
         """Start to read the file. `inputs` are the model's inputs with the shapes that the session uses.
 
-        `has_profiles` says that operators are timed in the session. If not, FLOPs and bytes are not computed, but only
-        the attributes `data_dependent` and `deciding`.
+        `has_profiles` says that operators are timed in the session. If not, only `data_dependent` and `deciding` are
+        set.
         """
         self._inputs, self._has_profiles = inputs, has_profiles
         self._thread.start()
 
     def finish(self, timeout_s: float) -> None:
-        """Wait until the file is read, but at most `timeout_s` seconds."""
+        """Wait until the file is read, for at most `timeout_s` seconds."""
         if self._thread.ident is not None:
             self._thread.join(timeout_s)
 
@@ -157,9 +154,9 @@ class ModelFiles:
         self.work = Work(session_state.manifest.model, ask)
 
     def begin(self, inputs: Sequence[TensorInfo]) -> None:
-        """Start to read the model's file. Call this when the model is loaded.
+        """Start to read the model's file.
 
-        `inputs` are the model's inputs with the shapes that the session uses.
+        Call this when the model is loaded, with the input shapes that the session uses.
         """
         self._begin_hash(0, self._state.manifest.model.path)
         self.work.begin(inputs, has_profiles=self._state.profiles)

@@ -55,10 +55,10 @@ class PendingEvents:
         return tuple(events)
 
     def follow(self, origin_ns: int) -> int:
-        """Continue with the next session (`--rotate`). Return how many ns its time 0 is after this session's time 0.
+        """Continue with the next session (`--rotate`), whose time 0 is at `origin_ns` of CLOCK_MONOTONIC.
 
-        `origin_ns` is time 0 of the next session, in ns of CLOCK_MONOTONIC. Events added since the last `take` belong
-        to the next session.
+        Return how many ns later this is than the present session's time 0. Events added since the last `take` belong to
+        the next session.
         """
         with self._lock:
             shift_ns = origin_ns - self.origin_ns

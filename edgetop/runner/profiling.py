@@ -44,7 +44,7 @@ POLL_S = 0.01
 class Profiled:
     """The results of profiling a model: the times of its operators, and the latencies of plain inferences.
 
-    Inferences whose operators are timed are called instrumented. A few of them run together, as a burst.
+    Inferences with timed operators are called instrumented. A few of them run together, as a burst.
     """
 
     loaded: Loaded | None = None
@@ -60,12 +60,12 @@ class Profiled:
 
     @property
     def undisturbed(self) -> list[BurstTaken]:
-        """The groups of timed inferences (bursts) during which other processes used little CPU time."""
+        """The bursts (groups of timed inferences) during which other processes used little CPU time."""
         return [burst for burst in self.taken if not burst.disturbed]
 
     @property
     def bursts(self) -> list[BurstTaken]:
-        """The groups of timed inferences (bursts) to use: the undisturbed ones, or all if each was disturbed."""
+        """The bursts (groups of timed inferences) to use: the undisturbed ones, or all if each was disturbed."""
         return self.undisturbed or self.taken
 
     @property
@@ -80,8 +80,8 @@ class Profiled:
     def is_enough(self, runs: int) -> bool:
         """Whether enough inferences were profiled: `runs` undisturbed ones, or MOST_TIMES as many in all.
 
-        If `runs` is at least LEAST_RUNS, enough bursts (groups of timed inferences) are needed too: LEAST_BURSTS
-        undisturbed ones, or MOST_TIMES as many in all.
+        From LEAST_RUNS on, there must also be LEAST_BURSTS undisturbed bursts (groups of timed inferences), or
+        MOST_TIMES as many in all.
         """
         least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1
         has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts
@@ -90,7 +90,7 @@ class Profiled:
 
     @property
     def p50_ns(self) -> float | None:
-        """Return the median latency in ns of the plain inferences that succeeded, or None if there are none.
+        """The median latency in ns of the plain inferences that succeeded, or None if there are none.
 
         For a language model, an inference is a token.
         """
@@ -102,23 +102,20 @@ class Profiled:
 
     @property
     def run_ns(self) -> float | None:
-        """Return the median time in ns of the inferences with timed operators, or None if there are none."""
+        """The median time in ns of the inferences with timed operators, or None if there are none."""
         every = [ns for burst in self.bursts for ns in burst.run_ns]
         return float(median(every)) if every else None
 
     @property
     def crossing_ns(self) -> float | None:
-        """Return the time per inference in ns for moving data between CPU and accelerators, or None if unknown.
-
-        The result is the median over the bursts (groups of timed inferences) to use.
-        """
+        """The time per inference in ns for moving data between CPU and accelerators, or None if unknown."""
         times = [burst.crossing_ns for burst in self.bursts if burst.crossing_ns is not None]
         return float(median(times)) if times else None
 
     def plain_ns(self, burst: BurstTaken) -> int | None:
         """Return the median latency in ns of the plain inferences just before `burst`, a group of timed inferences.
 
-        Return None if it is unknown, or if other processes disturbed these inferences.
+        Return None if the latency is unknown, or if other processes disturbed these inferences.
         """
         if burst.plain_ns is not None or burst.plain_disturbed:
             return burst.plain_ns
@@ -126,7 +123,7 @@ class Profiled:
 
 
 class Profiling:
-    """Profiles a model in one engine: times its operators."""
+    """Times the operators of a model in one engine."""
 
     def __init__(
         self,
@@ -137,8 +134,8 @@ class Profiling:
     ) -> None:
         """Prepare to profile. `run` starts `engine`.
 
-        `report` is called with the results so far. `pause` waits for a number of seconds. `clock_ns` reads
-        CLOCK_MONOTONIC, which is the engine's clock.
+        `report` is called with the results so far. `pause` waits for a number of seconds. `clock_ns` reads the engine's
+        clock, which is CLOCK_MONOTONIC.
         """
         self._engine = engine
         self._report = report
@@ -147,10 +144,10 @@ class Profiling:
         self.profiled = Profiled()
 
     def run(self, runs: int) -> Profiled:
-        """Run at least `runs` inferences with timed operators, and return what was measured.
+        """Run at least `runs` inferences with timed operators, or fewer if most fail, and return what was measured.
 
-        If most inferences fail, the result has fewer than `runs`. Raises InputError if the model cannot be run or its
-        operators cannot be timed. Raises EngineDiedError if the engine ends.
+        Raises InputError if the model cannot be run or its operators cannot be timed, and EngineDiedError if the engine
+        ends.
         """
         self._engine.start()
         try:
@@ -174,7 +171,7 @@ class Profiling:
         return self.profiled
 
     def _poll(self) -> Inferences:
-        """Take what the engine has reported, and wait a moment. Return the measured inferences that it reported."""
+        """Take the engine's reports, and wait a moment. Return the measured inferences among the reports."""
         update = self._engine.poll()
         for message in update.messages:
             _take(message, self.profiled)

@@ -1,7 +1,7 @@
 """Rotation of sessions (`--rotate`): a new session begins while the engine runs on without a pause.
 
-Two steps may have to wait for a disk, so threads do them. One step creates a session's recording before the previous
-session ends. The other step completes a recording after the next session has begun.
+Two steps may have to wait for a disk, so threads do them: creating a session's recording before the previous session
+ends, and completing a recording after the next session has begun.
 """
 
 import threading
@@ -19,19 +19,15 @@ RETRY_NS = 60_000_000_000
 
 class Recorder(Protocol):
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        """Store a batch. A failing disk raises no error.
-
-        Return events about the recording, such as an event about a full disk.
-        """
+        """Store a batch. Return events about the recording, such as a full disk. A failing disk raises no error."""
 
     def prepare_end(self) -> None:
         """Prepare for the call of `finish`, which comes soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording. `manifest` describes the session that it holds.
+        """Finish the recording of the session that `manifest` describes.
 
-        Return the data that the recording lacks, or None if it is complete. Raises RecordingError if something could
-        not be written.
+        Return what it lacks, or None if it is complete. Raises RecordingError if something could not be written.
         """
 
     def discard(self) -> None: ...
@@ -63,7 +59,7 @@ class Rotation:
         self._finishing: list[threading.Thread] = []
 
     def ready(self, now_ns: int, manifest: Manifest) -> Following | None:
-        """Return the next session's recording if it is time for the next session and the recording exists, else None.
+        """Return the next session's recording if the next session is due and the recording exists, else None.
 
         Call this often. `now_ns` is the time of the current session. If the recording cannot be created, the next
         attempt is a minute later.

@@ -26,7 +26,7 @@ class SessionSensors:
     ) -> None:
         """Use `sampler` to read the sensors in `board`.
 
-        `engine_sensors` takes the engine's pid and returns the sensors of its process.
+        `engine_sensors` returns the sensors of the process with the engine's pid.
         """
         self._sampler = sampler
         self._board = board
@@ -43,9 +43,9 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Begin to read the sensors of the engine's process `pid`. Return the sources from which they are read.
+        """Begin to read the sensors of the engine's process `pid`, in place of those of an earlier process.
 
-        The new sensors replace those of the engine's earlier process, if there was one.
+        Return the sources from which they are read.
         """
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read
@@ -62,7 +62,7 @@ class SessionSensors:
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return `(readings, events)` since the last call, with their times in session time."""
+        """Return the readings and events since the last call, with their times in session time."""
         readings, events = self._sampler.drain()
         if self._shift_ns:
             readings = readings.copy()
@@ -90,10 +90,7 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Return the events without those that report lost sensors of the engine's process.
-
-        Such sensors are only lost because the process has ended.
-        """
+        """Return the events without those of lost sensors of the engine's process, as that process has ended."""
         return tuple(
             event
             for event in events
@@ -101,9 +98,8 @@ class SessionSensors:
         )
 
     def engine_reloads(self) -> None:
-        """Prepare for another process of the engine in place of the present one.
-
-        The loss of the present process's sensors is then not reported.
+        """Prepare for another process of the engine, so that the loss of the present
+        process's sensors is not reported.
         """
         self._is_engine_away = True
 

@@ -121,7 +121,7 @@ class SessionState:
     def time_left_s(self) -> float:
         """Return the seconds that are left to measure, or infinity if the session has no limit.
 
-        The limit is the session's duration, or its number of inferences at the present pace.
+        A limit of inferences is converted at the present pace.
         """
         ran_ns, runs = self.now_ns() - self._measuring_since_ns, self._runs_before + self._counts.measured_runs
         left_ns = [math.inf]
@@ -136,7 +136,7 @@ class SessionState:
         self._events.add(body, severity, source, message)
 
     def _engine_reached(self, monotonic_ns: int, body: Body, message: str) -> None:
-        """Add an event of the engine that happened at `monotonic_ns`, in ns of CLOCK_MONOTONIC."""
+        """Add an event of the engine that happened at `monotonic_ns` (CLOCK_MONOTONIC)."""
         self._events.add(body, "info", "engine", message, monotonic_ns=monotonic_ns)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
@@ -173,11 +173,10 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
-        """Add a warning if the work of operators depends on the values of an input, and that input is made up.
+        """Add a warning, at most once, if the work of operators depends on the values of an input that is made up.
 
-        The warning is added at most once. `types` has the number of such operators by operator type. `inputs` has, by
-        operator type, the names of the inputs that matter. An operator whose type is not in `inputs` may depend on any
-        input.
+        `types` has the number of such operators by type. `inputs` has the names of the inputs that matter by type; a
+        missing type may depend on any input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:
@@ -202,8 +201,7 @@ class SessionState:
     def take_records(self, records: Inferences) -> None:
         """Remember the newest measured inferences, to compare them with inferences whose operators are timed.
 
-        `records` have times of the engine's clock. Call this before `engine_said` gets the messages that the engine
-        sent together with `records`.
+        `records` have times of the engine's clock. Call this before `engine_said` gets the messages of the same update.
         """
         if self.profiles:
             self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
@@ -217,10 +215,7 @@ class SessionState:
             self._amend(methodology=methodology, constraints=constraints)
 
     def count_inferences(self, inferences: Inferences) -> None:
-        """Add `inferences` to the counts of the session.
-
-        The manifest gets the time of the first inference and, now and then, the figures of a watched program's models.
-        """
+        """Add `inferences` to the counts of the session."""
         if not len(inferences):
             return
         is_watched = self.manifest.watched is not None
@@ -233,7 +228,7 @@ class SessionState:
     def watch_wall_clock(self) -> None:
         """Note a step of the wall clock, such as when NTP sets the clock after boot.
 
-        After a step, store a new pair of session time and wall-clock time in the manifest, and add an event.
+        A step adds an event, and a new pair of session time and wall-clock time in the manifest.
         """
         now = both_times(self._clock)
         step = now.offset - self._wall.offset
@@ -428,7 +423,7 @@ class SessionState:
         self._engine_reached(message.monotonic_ns, body, text)
 
     def follow(self, name: str, session_id: str, origin_ns: int) -> None:
-        """Continue as the next session of the same engine. `origin_ns` is its time 0, in ns of CLOCK_MONOTONIC.
+        """Continue as the next session of the same engine. Time 0 of that session is at `origin_ns` of CLOCK_MONOTONIC.
 
         Call this after the present session has ended and its events were taken. Events that were added since then
         belong to the next session.

@@ -43,8 +43,8 @@ class Surroundings:
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
         """Watch the engine's process `pid`. `sources` are the sources of its sensors.
 
-        Call this again if another process takes the place of the engine's process. A survey of other processes that has
-        begun continues. The survey leaves out all processes that edgetop has started.
+        Call this again if another process takes the place of the engine's process. A survey of other processes
+        continues.
         """
         self._pid, self._cpus_at_start = pid, None
         # Before the runtime loads: OpenVINO pins the main thread to a CPU of its own.
@@ -55,10 +55,7 @@ class Surroundings:
         self._process_surveys = tuple(source for source in sources if isinstance(source, SurveysProcesses))
 
     def follow(self) -> "Surroundings":
-        """Return the Surroundings of the next session of the same engine.
-
-        The measured phase of that session begins at its time 0.
-        """
+        """Return the Surroundings of the next session of the same engine, whose measured phase begins at its time 0."""
         following = Surroundings()
         air = {sensor: celsius for sensor, celsius in self._temperatures.items() if sensor.startswith(AIR)}
         following.__dict__.update(self.__dict__, _temperatures=air)
@@ -66,7 +63,8 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int, *, may_begin_anew: bool = False) -> None:
-        """Note that the measured phase begins at `t_ns`, a session time. Use of the CPU by others counts from then on.
+        """Note that the measured phase begins at the session time `t_ns`, from which on
+        use of the CPU by others counts.
 
         `may_begin_anew` says that the phase may begin once more, when a watched program runs its first inference.
         """
@@ -83,9 +81,8 @@ class Surroundings:
     def take_readings(self, readings: Readings, sensors: Sequence[SensorInfo]) -> None:
         """Take the start temperatures from `readings`, and survey other processes if the next survey is due.
 
-        The start temperature of a sensor is its last reading before the measured phase. Without such a reading, it is
-        the sensor's first reading in the measured phase. `sensors` are the session's sensors, to which readings refer
-        by index.
+        A start temperature is a sensor's last reading before the measured phase, or else its first reading in that
+        phase. `sensors` are the session's sensors, to which readings refer by index.
         """
         if len(sensors) > self._sensors:
             self._sensors = len(sensors)
@@ -128,7 +125,7 @@ class Surroundings:
 def _scheduler(pid: int) -> str | None:
     """Return a process's scheduling policy, such as `SCHED_OTHER, nice 0` or `SCHED_FIFO, priority 50`.
 
-    Return None if the process is gone, or if this user is not allowed to examine it.
+    Return None if the process is gone, or if this user may not examine it.
     """
     try:
         number = os.sched_getscheduler(pid)
