@@ -65,7 +65,7 @@ STAGE_ADVICE = "the loop has no such stage: make it shorter"
 
 
 class _Search:
-    """Searches the causes of the gap (application minus loop), one kind after another.
+    """Searches for the causes of the gap (application minus loop), one kind after another.
 
     `left_ms` is the time that no cause explains so far. No cause gets more than this time.
     """
@@ -170,8 +170,9 @@ class _Search:
     def _larger(self, sized: Sized, equal: tuple[float, float, int] | None, looped: int) -> None:
         """Add the cause that the application's inputs are larger than the loop's, if the extra time is certain.
 
-        `equal` compares all calls with those of the loop's input size: extra time, error (both in ms), number of such
-        calls. If it is None, `sized` gives the extra time. `looped` is the number of input elements in the loop.
+        `equal` has the extra time and its error in ms, compared with the calls of the loop's input size, and the number
+        of these calls. If `equal` is None, `sized` gives the extra time. `looped` is the number of input elements in
+        the loop.
         """
         text = f"inputs have {sized.mean:,.0f} elements on average, {looped:,} in the loop"
         if equal is not None:
@@ -204,7 +205,7 @@ class _Search:
         return calls["latency_ns"] / 1e6, elements, is_changed
 
     def _contention(self) -> float:
-        """Add the time that calls waited for a CPU more than in the loop. Return the whole wait per call in ms.
+        """Add the time by which calls waited longer for a CPU than in the loop. Return the whole wait per call in ms.
 
         The time is divided into two causes: the program's own threads, and other processes.
         """

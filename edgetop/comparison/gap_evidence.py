@@ -43,7 +43,7 @@ class Evidence:
 
     @property
     def wait_share(self) -> float:
-        """The share (0 to 1) of their runnable time for which the engine's threads waited for a CPU."""
+        """The share (0 to 1) of the time in which the engine's threads could run that they waited for a CPU."""
         waited, used = self.mean("rate/run-queue-wait"), self.mean("load/engine")
         if waited is None or used is None or waited + 10 * used <= 0:
             return 0.0

@@ -70,10 +70,10 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
 
 
 def beyond_equal_size(took_ms: Floats, elements: Floats, size: float) -> tuple[float, float, int] | None:
-    """Return by how many ms the mean of all calls is higher than that of the calls with `size` input elements.
+    """Compare the mean time of all calls with that of the calls that have `size` input elements.
 
-    With it come the half-width in ms of the 95 % confidence interval and the number of these calls. None if they are
-    too few.
+    Return by how many ms the mean of all calls is higher, the half-width in ms of the 95 % confidence interval, and the
+    number of calls of that size. Return None if there are too few of these calls.
     """
     equal = took_ms[elements == size]
     if len(equal) < LEAST_CALLS:

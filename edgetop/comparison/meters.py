@@ -16,7 +16,9 @@ from edgetop.session.manifest import SensorInfo
 
 @frozen
 class MeterShare:
-    """The errors of a meter as shares of the figure that it measured: 0.01 is 1 %. Each is half of a 95 % interval."""
+    """The errors of a meter as shares of the figure that it measured: 0.01 is 1 %. Each
+    error is half of a 95 % interval.
+    """
 
     total: float
     offset: float

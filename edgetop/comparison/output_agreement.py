@@ -171,7 +171,7 @@ class _Sums:
 def class_scores(array: Array) -> Array | None:
     """Return the scores of a classifier's output with the classes on the last axis, or None for another output.
 
-    More than three axes must have one axis, besides the batch, with another size than 1, as in [N,C,1,1].
+    An output of more than three axes must have one axis, besides the batch, with another size than 1, as in [N,C,1,1].
     """
     if array.ndim > MOST_CLASS_AXES:
         sizes = [size for size in array.shape[1:] if size != 1]
@@ -180,9 +180,7 @@ def class_scores(array: Array) -> Array | None:
 
 
 def _has_order(scores: Array) -> Array:
-    """Return an array that says for each row of scores whether the classes have an order: no
-    score is NaN or plus infinity.
-    """
+    """Return, for each row of scores, whether its classes have an order: no score is NaN or plus infinity."""
     found: Array = np.isnan(scores) | np.isposinf(scores)
     return np.asarray(~found.any(-1))
 

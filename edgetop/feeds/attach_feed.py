@@ -1,4 +1,4 @@
-"""A feed of a session that another process runs. It reads the session's recording, then follows what is appended.
+"""A feed of a session that another process runs: reads the session's recording, then follows what is appended.
 
 Commands, such as a stop, go through the session's socket. A separate thread sends them, so the screen does not wait for
 the answer.

@@ -64,7 +64,7 @@ class Player(Protocol):
     def seek(self, t_ns: int) -> None:
         """Go to the session time `t_ns`. A time outside of the session means its beginning or end.
 
-        The next `read` returns the whole session up to there.
+        The next `read` returns the whole session up to this time.
         """
 
     def ahead(self) -> Batch | None:
@@ -74,7 +74,8 @@ class Player(Protocol):
         """
 
     def checkpoint_ns(self) -> int | None:
-        """Return the session time at which the caller of `ahead` must save its state now, or None if it need not.
+        """Return the session time at which the caller of `ahead` must save its state now, or
+        None if nothing must be saved now.
 
         After a seek, a batch may begin at this time instead of at the session's beginning, and continue the saved
         state.

@@ -1,7 +1,7 @@
-"""Follow a session on another machine. `edgetop relay` there sends it over a link that may break at any time.
+"""Follow a session on another machine, where `edgetop relay` sends the session over a link that may break at any time.
 
-A `Conversation` covers one link from the first message to the end. It turns received bytes into checked batches. The
-data are not trusted: an invalid stream is treated as a broken link.
+A `Conversation` covers one link from the first message to the end, and turns received bytes into checked batches. An
+invalid stream is treated as a broken link.
 
 A `RemoteFeed` has a thread that reads. When the link breaks, this thread reconnects after increasing pauses and asks
 for the data that were missed. Meanwhile `trouble` describes the state.
@@ -44,7 +44,7 @@ class UnreachableError(InputError):
 
 
 class MisfitError(InputError):
-    """Raised if another version of edgetop answers: `version`, such as "0.9.0"."""
+    """Raised if another version of edgetop answers. `version` is that version, such as "0.9.0"."""
 
     def __init__(self, why: str, version: str) -> None:
         super().__init__(why)
@@ -276,7 +276,8 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Leave the session, which continues on the board, after up to `timeout_s` seconds for the answers to commands.
+        """Wait up to `timeout_s` seconds for the answers to commands, and leave the
+        session, which continues on the board.
 
         Return the kinds of the commands without an answer, such as "mark".
         """

@@ -1,7 +1,8 @@
 """How accurate forecasts for another ambient temperature are, measured on the sessions of a lake.
 
 A case is two sessions with the same model, version, kind of board, enclosure and load, and with ambient temperatures
-that are `LEAST_C` to `FARTHEST_C` apart. A forecast from the first session is compared with what the second measured.
+that are `LEAST_C` to `FARTHEST_C` apart. A forecast from the first session is compared with what the second session
+measured.
 """
 
 import json

@@ -171,7 +171,7 @@ KEYS = (
 def keys(text: str) -> tuple[str, ...]:
     """Return the column names in a list such as `board,version`.
 
-    Raises InputError if sessions cannot be grouped by one.
+    Raises InputError for a column by which sessions cannot be grouped.
     """
     found = tuple(dict.fromkeys(key.strip().replace("-", "_") for key in text.split(",")))
     for key in found:

@@ -39,7 +39,7 @@ def _software(session: Manifest) -> str:
 
 
 def _models(session: Manifest) -> str | None:
-    """Return the file name of the session's model, or several joined by ` | `, or None if unknown."""
+    """Return the file name of the session's model, or None if unknown. Names of several models are joined by ` | `."""
     if session.ab:
         return " | ".join(variant.name for variant in session.ab.variants)
     streams = session.watched.streams if session.watched else ()

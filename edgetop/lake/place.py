@@ -173,7 +173,7 @@ def _nowhere(_: bytes) -> None:
 def digest_of(file: Any, sink: Callable[[bytes], object] = _nowhere, most: int | None = None) -> str:
     """Return the SHA-256 of an open binary file as a hexadecimal text, or "" for a file of more than `most` bytes.
 
-    `sink` is called with each block of bytes. None means no limit.
+    If `most` is None, there is no limit. `sink` is called with each block of bytes.
     """
     digest, length = hashlib.sha256(), 0
     while block := file.read(BLOCK_BYTES):

@@ -95,9 +95,7 @@ def _daft(place: Place, sql: str, used: Mapping[str, Sequence[str]], ray: str) -
 
 
 def _io(place: Place) -> Any:
-    """Return Daft's I/O settings (`IOConfig`), without credentials, if the lake has its
-    own S3 endpoint, or None if not.
-    """
+    """Return Daft's I/O settings (`IOConfig`) for a lake with its own S3 endpoint, or None for any other lake."""
     from urllib.parse import parse_qs, urlparse  # noqa: PLC0415
 
     options = {key: values[0] for key, values in parse_qs(urlparse(place.target).query).items()}

@@ -43,11 +43,10 @@ class Regression:
 
 
 def regressions(records: Sequence[Record], key: str = "version") -> tuple[Regression, ...]:
-    """Return a comparison of each version of each model with the previous version, in the
-    order in which they first ran.
+    """Return a comparison of each version of each model with the previous version.
 
-    `records` are the rows that answer the predefined question `regressions`. `key` is the column that names the
-    version.
+    Versions are in the order of first runs. `records` are the rows that answer the predefined question `regressions`.
+    `key` is the column that names the version.
     """
     return tuple(
         found

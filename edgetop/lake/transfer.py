@@ -169,8 +169,8 @@ def _paths(where: str, session: str) -> dict[str, str]:
 
 
 def _file_of(name: str) -> str:
-    """Return the name of a file in the session's folder: "seconds.parquet" for the
-    table "seconds", or `name` itself.
+    """Return the name of the file in a session's folder for `name`: a table, such as
+    "seconds", or the name of another file.
     """
     return name if name in BESIDE else f"{name}.parquet"
 
@@ -198,7 +198,7 @@ def follow(
 def push_pieces(folder: Path, place: Place, board: str) -> str:
     """Push the complete ten-minute pieces of a running session that the lake lacks.
 
-    Return a description, or "" if none. `board` is the id of the board in the lake.
+    Return a description of these pieces, or "" if there were none. `board` is the id of the board in the lake.
     """
     recording = Recording(folder)
     manifest = recording.manifest

@@ -127,7 +127,10 @@ SENSOR_METRICS = {
 
 
 def families(analysis: Analysis) -> list[Family]:
-    """Return all metrics of a session, or [] before it has begun. The caller must hold the lock of `analysis`."""
+    """Return all metrics of a session, or [] before the session has begun.
+
+    The caller must hold the lock of `analysis`.
+    """
     if analysis.manifest is None:
         return []
     found = []
@@ -176,7 +179,7 @@ def _of_session(_: Analysis, manifest: Manifest) -> Iterator[Family]:
 def _of_progress(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
     """Yield the metrics for alerts: whether the session runs, how long, and whether it has failed or is stalled.
 
-    The duration ends at the newest data, so it stands still if edgetop hangs. The wall clock does not affect it.
+    The duration ends at the newest data, so the duration stands still if edgetop hangs. The wall clock has no effect.
     """
     progress = analysis.progress.view()
     end_reason = (progress.end_reason or "") if progress.phase == "over" and progress.end_reason != ROTATED else None
@@ -283,7 +286,7 @@ def _of_inferences(analysis: Analysis, manifest: Manifest) -> Iterator[Family]:
 def _of_tokens(analysis: Analysis, _: Manifest) -> Iterator[Family]:
     """Yield the times and the numbers of a language model's tokens.
 
-    `otlp` sends them under the names of OpenTelemetry.
+    The module `otlp` sends these metrics under the names of OpenTelemetry.
     """
     view = analysis.generation.view()
     if view is None:

@@ -1,7 +1,8 @@
-"""Sends metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`). Import it only if needed: the SDK takes 16 MiB.
+"""Sends metrics over OTLP/HTTP by OpenTelemetry's SDK (`--otlp`).
 
-The SDK's own instruments would have to be called for each inference. Instead, this module fills the SDK's data objects
-from the metrics of `metric_families`. The SDK's environment variables (OTEL_EXPORTER_OTLP_HEADERS ...) apply.
+Import this module only if needed: the SDK takes 16 MiB. The SDK's own instruments would have to be called for each
+inference. Instead, this module fills the SDK's data objects from the metrics of `metric_families`. The SDK's
+environment variables (OTEL_EXPORTER_OTLP_HEADERS ...) apply.
 """
 
 import logging

@@ -81,7 +81,7 @@ def _labelled(labels: Labels) -> str:
 
 
 class _Reads:
-    """Watches a folder and says which files were read. It uses inotify(7): many boards do not store access times."""
+    """Says which files in a folder were read. Uses inotify(7), because many boards do not store access times."""
 
     def __init__(self, folder: Path) -> None:
         libc = ctypes.CDLL(None)

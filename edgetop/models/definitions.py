@@ -38,7 +38,8 @@ def _of_input(*places: int) -> DtypesRule:
 
 
 def _of_zero_point(place: int, otherwise: str = "uint8") -> DtypesRule:
-    """Return a rule for the dtype of an output: that of the zero point, or `otherwise` if the zero point is omitted.
+    """Return a rule for the dtype of an output: the dtype of the zero point, or
+    `otherwise` if the zero point is omitted.
 
     `place` is the index of the zero point among the inputs.
     """
@@ -63,7 +64,8 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 def _generated(node: Node) -> list[str | None]:
     """Return, in a list, the output's dtype for an operator that generates values, such as RandomNormalLike.
 
-    This is the attribute `dtype`; without one, the dtype of the first input; without an input, float32.
+    The attribute `dtype` says the dtype. Without that attribute, the dtype is that of the first input, or float32
+    without an input.
     """
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 

@@ -1,4 +1,4 @@
-"""The document that `inspect --json` prints, from which the text output is made too. Its keys stay the same."""
+"""The document that `inspect --json` prints, from which the text output is made too. The keys stay the same."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -14,9 +14,9 @@ from edgetop.session.caches import Cache, smallest_holding
 
 def inspection_document(inspection: Inspection, caches: Sequence[Cache] = ()) -> dict[str, Any]:
     """Return the document that `inspect --json` prints, with None for unknown values.
-    docs/inspect.md explains its keys.
 
-    `caches` are the caches of the CPU that will run the model, lowest level first, or () if they are unknown.
+    docs/inspect.md explains the keys. `caches` are the caches of the CPU that will run the model, lowest level first,
+    or () if they are unknown.
     """
     totals, declared = inspection.totals, inspection.declared.graph
     precision = Counter(cost.dtype or "unknown" for cost in inspection.operators if not cost.is_folded)
@@ -138,7 +138,7 @@ def _type(op_type: str, group: Totals, totals: Totals) -> dict[str, Any]:
 
 
 def _sums(totals: Totals) -> dict[str, int | None]:
-    """Return sums of MACs, FLOPs and bytes for `inspect --json`. A sum is None if it is unknown for every operator.
+    """Return sums of MACs, FLOPs and bytes for `inspect --json`. A sum is None if no operator has a known value.
 
     Keys such as `macs_unknown` have the number of operators whose value is unknown and left out of the sum.
     """

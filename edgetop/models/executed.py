@@ -222,7 +222,8 @@ def _tflite(inspection: Inspection, infos: Sequence[OperatorInfo]) -> tuple[Orig
 def _in_order(infos: Sequence[OperatorInfo], left: Sequence[OperatorCost]) -> Iterator[tuple[int, OperatorCost]]:
     """Yield pairs of an index in `infos` and an operator of the file, for operators that XNNPACK ran.
 
-    `left` are the operators of the file without a match so far. A kind of which XNNPACK ran another number is left out.
+    `left` are the operators of the file without a match so far. A kind of operator is left out if XNNPACK ran more or
+    fewer operators of this kind than `left` has.
     """
     places: dict[tuple[str, ...], list[int]] = {}
     for place, info in enumerate(infos):

@@ -130,7 +130,7 @@ def count(shape: Sequence[Dim] | None) -> int | None:
 
 
 def bounded(number: int | None) -> int | None:
-    """Return the number, or None if it is negative, too large for a real model, or None."""
+    """Return `number`, or None if the number is negative, too large for a real model, or unknown."""
     return number if number is not None and 0 <= number <= _MOST else None
 
 

@@ -1,6 +1,6 @@
 """The document that `inspect --json` prints for a language model, from which the text output is made too.
 
-Its keys stay the same.
+The keys stay the same.
 """
 
 from edgetop.models.gguf_file import GgufFile

@@ -1,4 +1,4 @@
-"""Map a model file into memory, so that only those parts are read that are used."""
+"""Map a model file into memory, so that only the used parts are read from the disk."""
 
 import mmap
 from pathlib import Path

@@ -29,7 +29,7 @@ _WEIGHTS = {
 
 
 def read_ncnn(data: memoryview) -> Model:
-    """Return the model in the bytes of a .param file. Raises MalformedError."""
+    """Return the model in the bytes of a .param file. Raises MalformedError if the file is invalid."""
     if len(data) > MAX_BYTES:
         raise MalformedError("more text than any param file has")
     lines = [line for line in bytes(data).decode("utf-8", "replace").splitlines() if line.strip()]

@@ -54,7 +54,7 @@ class Drafts:
         return place
 
     def declare(self, name: str, dtype: str | None, shape: Shape | None) -> int:
-        """Return the index of the tensor `name`, with its dtype and shape set. A constant tensor stays as it is."""
+        """Set the dtype and shape of the tensor `name`, unless the tensor is constant. Return the tensor's index."""
         place = self.place(name)
         if not self.tensors[place].is_constant:
             self.tensors[place] = Tensor(name, dtype, shape)
@@ -71,7 +71,7 @@ class Drafts:
 class Call:
     """One call of a function that the model defines.
 
-    It maps the names of the function's tensors to tensors of the graph.
+    Maps the names of the function's tensors to tensors of the graph.
     """
 
     def __init__(self, graph: Drafts, function: Function, number: int, operator: Operator) -> None:
@@ -102,7 +102,7 @@ Scopes = tuple[Scope, ...]
 
 
 def read_onnx(data: memoryview) -> Model:
-    """Return the model in the bytes of an .onnx file. Raises MalformedError."""
+    """Return the model in the bytes of an .onnx file. Raises MalformedError if the file is invalid."""
     return _ModelReader(Budget()).read(data)
 
 
@@ -189,11 +189,10 @@ class _ModelReader:
     def _captures(
         self, drafts: Drafts, operators: tuple[Operator, ...], given: set[int], outputs: list[int], around: Scopes
     ) -> dict[int, int]:
-        """Return the tensors that a graph reads and a surrounding graph defines: from an index in this graph to the
-        index in the graph directly around it.
+        """Map each tensor that a graph takes from surrounding graphs to its index in the graph directly around.
 
-        `drafts`, `operators` and `outputs` are those of this graph. `given` are its tensors that exist before an
-        operator runs. `around` are the surrounding graphs, the outermost first.
+        Keys are indices in this graph, to which `drafts`, `operators` and `outputs` belong. `given` are its tensors
+        that exist before an operator runs. `around` are the surrounding graphs, the outermost first.
         """
         if not around:
             return {}
@@ -299,7 +298,7 @@ class _ModelReader:
 def _same_in_every_call(node: memoryview, budget: Budget) -> list[str]:
     """Return the names of a node's outputs if their values are the same in every call of its function, else [].
 
-    They are the same only for a `Constant` whose value is no attribute of the call.
+    The values are the same only for a `Constant` whose value is no attribute of the call.
     """
     known = wire.read(node, budget, {4: wire.text}, {2: wire.text, 5: values.read_attribute})
     is_same = known.get(4) == "Constant" and not any(attribute.reference for attribute in known[5])

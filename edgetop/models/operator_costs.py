@@ -200,10 +200,9 @@ def _sum_known(numbers: Iterable[int | None]) -> tuple[int, int]:
 
 
 def weights(model: Model, operators: Sequence[OperatorCost]) -> Weights:
-    """Return the number and size of the weights in all graphs of the model, which must have
-    its shapes, from `with_shapes`.
+    """Return the number and size of the weights in all graphs of the model.
 
-    `operators` are the costs of the main graph's operators.
+    The model must have its shapes, from `with_shapes`. `operators` are the costs of the main graph's operators.
     """
     parameters = size = unknown = 0
     counts: Counter[str] = Counter()

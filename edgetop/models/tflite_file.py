@@ -24,7 +24,10 @@ SCALARS = {
 
 
 def root(data: memoryview, budget: Budget) -> "Table":
-    """Return the root table of a FlatBuffers file. `budget` limits how much is read. Raises MalformedError."""
+    """Return the root table of a FlatBuffers file. Raises MalformedError if the file is invalid.
+
+    `budget` limits how much is read.
+    """
     return Table(data, _read(_U32, data, 0), budget)
 
 

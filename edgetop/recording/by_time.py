@@ -66,15 +66,15 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return the place at which the last piece that began by session time `t_ns` starts;
-        (0, 0) if there is no such piece.
+        """Return the first place of the last piece that begins at or before session time
+        `t_ns`, or (0, 0) without such a piece.
         """
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
     def next_ns(self, place: Place) -> int | None:
         """Return the session time in ns of the row at `place`, or None at the end of the table.
 
-        At the end of a piece, this is the time at which the next piece begins. The first row of that piece may be
+        At the end of a piece, the result is the time at which the next piece begins. The first row of that piece may be
         later.
         """
         number, row = place
@@ -166,9 +166,10 @@ class SecondsTable:
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return the session time in ns from which on the rows before row `end` have at least `inferences` inferences.
+        """Return the session time in ns at which the last `inferences` inferences before row
+        `end` begin, or somewhat earlier.
 
-        The time is the start of a second, and 0 if there are not more inferences.
+        The time is the start of a second, or 0 if there are not more inferences.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0
@@ -271,8 +272,8 @@ class RecordingByTime:
     def until(self, end: Moment, begin: Moment = BEGINNING) -> Batch:
         """Return a batch with the data from the moment `begin` to the moment `end`, for a jump to `end`.
 
-        The batch has `restart` set, and continues the screen's state at `begin`. There are only about the last
-        LAST_INFERENCES inferences, and the first and the last profiling rounds.
+        The batch has `restart` set, and continues the screen's state at `begin`. The batch has only about the last
+        LAST_INFERENCES inferences, and only the first and the last profiling rounds.
         """
         batch = self._batch(begin, end, self._seconds.until(end.seconds, begin.seconds))
         release_memory()
@@ -282,7 +283,7 @@ class RecordingByTime:
     def between(self, begin: Moment, end: Moment) -> Batch:
         """Return a batch with the data that came after the moment `begin`, up to the moment `end`.
 
-        There are only about the last LAST_INFERENCES inferences.
+        The batch has only about the last LAST_INFERENCES inferences.
         """
         batch = self._batch(begin, end, self._seconds.between(begin.seconds, end.seconds))
         return replace(batch, bursts=self._bursts(begin.places["operators"], end.places["operators"]))
@@ -290,7 +291,7 @@ class RecordingByTime:
     def _batch(self, begin: Moment, end: Moment, seconds: Seconds) -> Batch:
         """Return a batch with `seconds` and the other data between two moments, but without profiling rounds.
 
-        There are only about the last LAST_INFERENCES inferences.
+        The batch has only about the last LAST_INFERENCES inferences.
         """
         last = self.tables["inferences"].begin(self._seconds.begin_of_last(LAST_INFERENCES, end.seconds))
         last = max(last, (end.places["inferences"][0] - MAX_INFERENCE_PIECES, 0))

@@ -31,9 +31,9 @@ from edgetop.session.seconds import ABSENT, OF_DEADLINE, PERCENTILE_FIELDS, SECO
 
 
 class _NoPandas:
-    """An import finder that makes `import pandas` fail, which pyarrow would otherwise do.
+    """An import finder that keeps pyarrow from importing pandas.
 
-    Edgetop does not need pandas, which takes 40 MiB, and a broken installation of which would end the recording.
+    Edgetop does not need pandas. The import takes 40 MiB, and a broken installation of pandas would end the recording.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002
@@ -445,7 +445,7 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
-    """Return the list of distinct values, after an array with each row's position in this list.
+    """Return each row's position in a list of distinct values, and this list.
 
     The position of a null is that of None, or the length of the list if None is not there.
     """

@@ -214,7 +214,7 @@ def _read_seconds(data: bytes, most: int) -> Seconds:
 
 
 def _take_both(columns: Columns) -> Seconds:
-    """Return the seconds in `columns`, which is read to the end, with response times if there are any."""
+    """Read `columns` to the end, and return their seconds, with response times if there are any."""
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)
@@ -448,7 +448,7 @@ def deflated(payload: bytes, reference: bytes = b"") -> bytes:
 
 
 def inflated(packed: bytes, size: int, reference: bytes = b"") -> bytes:
-    """Return the original payload, which has `size` bytes. `deflated` must have got the same `reference`.
+    """Return the original payload, which has `size` bytes. `reference` is the dictionary that `deflated` got.
 
     Raises ValueError if the data is invalid or shorter.
     """

@@ -131,7 +131,10 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete an interrupted removal of the session. Return whether there was one. Raises OSError."""
+    """Complete a removal of the session that was interrupted.
+
+    Return whether there was such a removal. Raises OSError.
+    """
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:
             return False

@@ -174,7 +174,7 @@ class Recorder:
             raise
 
     def _job_due(self) -> TableJob | None:
-        """Return a job that moves rows into the tables, or None if none is needed now. Raises OSError.
+        """Return a job that moves rows into the tables, or None if no job is needed now. Raises OSError.
 
         A job is needed if complete journal files wait, or if the folder is too large.
         """
@@ -445,7 +445,7 @@ class BackgroundRecorder:
         self._thread.join()
 
     def finish(self, manifest: Manifest) -> Lost | None:
-        """Finish the recording. Return what it lacks, or None if it is complete.
+        """Finish the recording. Return what the recording lacks, or None if it is complete.
 
         Raises RecordingError if something could not be written.
         """

@@ -226,8 +226,8 @@ MAX_OUTCOME_BYTES = 4096
 class Outcome:
     """The short result of one session, stored beside the tables to make `edgetop sessions` fast.
 
-    The stored file may be deleted at any time. It is valid only for the manifest and the version of edgetop from which
-    it was made.
+    The stored file may be deleted at any time. The file is valid only for the manifest and the version of edgetop from
+    which it was made.
     """
 
     verdict: str  # in a few words: "throttled 6x, 22 %"

@@ -46,7 +46,10 @@ Stamp = tuple[int, int, int, int]  # device, inode, size in bytes, time of the l
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return a stamp of a file, which is another after a change: device, inode, size and time of change."""
+    """Return a stamp of a file: device, inode, size and time of change.
+
+    A changed or replaced file has another stamp.
+    """
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -78,10 +81,7 @@ class SessionFiles:
         return fd
 
     def own(self) -> list[tuple[int, str]]:
-        """Return pairs of a descriptor of a folder and the name of a file of edgetop in it.
-
-        The manifest comes first.
-        """
+        """Return edgetop's files as pairs of the folder's descriptor and the file's name. The manifest comes first."""
         found = [(self.fd, name) for name in _names_in(self.fd) if _is_own(name)]
         if self._journal is not None:
             journal = self._journal
@@ -154,7 +154,7 @@ class SessionFiles:
 def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) -> Removed:
     """Remove a session. Return the number of bytes freed and the names of what remains in the folder.
 
-    With `verified`, stamps (see `stamp_of`) of files that have a copy elsewhere, only these files and files that can be
+    If `verified` has stamps (see `stamp_of`) of files with a copy elsewhere, only these files and files that can be
     made from others are removed. Raises RecordingError if a process is writing the session or if a verified file has
     changed, and OSError if a file cannot be removed. In these cases all files stay.
     """

@@ -1,4 +1,4 @@
-"""The folder of a session: its place, its manifest and its lock. Only its owner is allowed to read it."""
+"""The folder of a session: its place, its manifest and its lock. Only the owner may read the folder."""
 
 import fcntl
 import json

@@ -1,8 +1,8 @@
 """Running the jobs that move the journal into tables: for long runs in another process, for short runs in this one.
 
-Arrow takes 40 MiB, which a run of days would hold for seconds of work, so the process lives for one job. It gets the
-job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock, so that no other
-process recovers the session meanwhile. If killed, it leaves the same state as a writer that was killed.
+Arrow takes 40 MiB, which a run of days would hold for seconds of work, so the other process lives for one job. This
+process gets the job over one pipe, answers over another, and ends when its parent ends. It inherits the writer's lock,
+so that nobody else recovers the session meanwhile. If killed, it leaves the same state as a writer that was killed.
 """
 
 import contextlib

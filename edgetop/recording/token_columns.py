@@ -126,7 +126,7 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with zeros in place of nulls, which seconds have that were rebuilt after a crash."""
+    """Return a column with zeros in place of nulls. Seconds that were rebuilt after a crash have nulls."""
     return column.fill_null(0) if column.null_count else column
 
 

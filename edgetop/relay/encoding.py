@@ -1,8 +1,9 @@
 """Encode batches (parts of a session's data) for a link between a board and a viewer.
 
-A batch has the form of a frame of the journal, with two additions: the aggregates of a long history, and the analysis
-that the board itself has made. All batches of one sender form one deflate stream, so repeated content costs little. The
-decoder raises ValueError for impossible values, and unpacks at most `MAX_UNPACKED` bytes of a batch.
+A batch has the form of a frame of the journal (the files that a running session appends to), with two additions: the
+aggregates of a long history, and the analysis that the board itself has made. All batches of one sender form one
+deflate stream, so repeated content costs little. The decoder raises ValueError for impossible values, and unpacks at
+most `MAX_UNPACKED` bytes of a batch.
 """
 
 import itertools
@@ -204,7 +205,7 @@ STREAMS_AT_ONCE, BUCKETS_AT_ONCE = 1_024, 100_000  # rows of streams, and bucket
 def thinned(batch: Batch, span_s: float) -> Batch:
     """Return the data of `batch` that a screen needs. `span_s` is how many seconds the batch covers.
 
-    If there are many inferences, only the last is kept; if there are many sensor readings, the extremes.
+    If there are many inferences, only the last is kept. If there are many sensor readings, only the extremes are kept.
     """
     is_few = len(batch.inferences) <= min(SINGLE_HZ * max(span_s, 1.0), MAX_SINGLE)
     return replace(
@@ -229,7 +230,7 @@ def _extremes(readings: Readings) -> Readings:
 
 
 def _with_fewer_lines(events: tuple[Event, ...], lines: int) -> Iterator[Event]:
-    """Yield the events with long messages cut, and with the last `lines` log lines.
+    """Yield all events except the log lines before the last `lines` ones. Long messages are cut.
 
     One further event stands for all log lines that were left out.
     """

@@ -139,10 +139,10 @@ def _fine(recording: Recording, begin_ns: int) -> Iterator[Batch]:
 
 
 def _joined_seconds(pieces: Iterator[Seconds], until_ns: int, streams: int = 1) -> Iterator[Seconds]:
-    """Yield tables whose rows each have the figures of several seconds: the more, the longer the session.
+    """Yield tables whose rows each cover several seconds: more seconds in a longer session, or with more `streams`.
 
-    `pieces` are tables with one row a second, which end at the session time `until_ns`. More parallel `streams` also
-    mean more seconds per row. The p50 of a row is the weighted mean of the seconds' p50, and its p99 their highest p99.
+    `pieces` are tables with one row a second, which end at the session time `until_ns`. The p50 of a row is the
+    weighted mean of the seconds' p50, and its p99 their highest p99.
     """
     width = every_s = 1
     while max(HISTOGRAMS, COARSE_ROWS * FEW_STREAMS // max(FEW_STREAMS, streams)) * width * NS < until_ns:
@@ -353,7 +353,7 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
-    """Yield the totals of each operator that took longer in slow inferences, in the order of the number of rounds.
+    """Yield the totals of each operator that took longer in slow inferences, the most frequent first.
 
     At most `MAX_LONGER` operators are yielded.
     """

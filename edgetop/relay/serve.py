@@ -135,9 +135,9 @@ def serve(
 ) -> None:
     """Send a session to a viewer until the session has ended or the viewer is gone.
 
-    `find` returns the session's folder; the viewer gets the message of an EdgetopError. `give` carries out the viewer's
-    commands, such as a stop. `past` reads the session's past. `period_ns` is the time between two reads of the journal.
-    `summarize` creates the `Summaries` for a viewer that asks for summaries.
+    `find` returns the session's folder; if `find` raises EdgetopError, the viewer gets the message. `give` carries out
+    the viewer's commands, such as a stop. `past` reads the session's past. `period_ns` is the time between two reads of
+    the journal. `summarize` creates the `Summaries` for a viewer that asks for summaries.
     """
     try:
         link.send(relay_frames.hello())
@@ -300,9 +300,9 @@ class _Relay:
             self._link.send(relay_frames.pack_line(relay_frames.ACK, number, pack_answer(answer)))
 
     def _take_order(self, frame: Frame) -> None:
-        """Carry out the command in `frame` on a new thread, because this may take long.
+        """Carry out the command in `frame` on a new thread, because a command, such as a stop, may take long.
 
-        If too many commands are being carried out, this one is refused.
+        The command is refused if too many commands are being carried out.
         """
         number, line = frame.line
         if number in self._under_way or len(self._under_way) >= MAX_ORDERS:

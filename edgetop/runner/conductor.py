@@ -77,10 +77,10 @@ class Conductor:
     ) -> None:
         """Prepare a session. Nothing runs until `start` is called.
 
-        `recorder` stores each batch; with None, nothing is recorded. `feed` passes each batch to the screen. `derived`
-        is called once per session and returns a function. That function takes each batch and returns the events to
-        record with the batch. `rotation` provides the next sessions (`--rotate`), or is None. `measure_shapes` asks the
-        runtime for tensor shapes that do not follow from the model's file.
+        `recorder` stores each batch, and `feed` passes each batch to the screen; without a recorder, nothing is
+        recorded. `derived` makes, for each session, a function that returns the events to record with a batch.
+        `rotation` provides the next sessions (`--rotate`), or is None. `measure_shapes` asks the runtime for tensor
+        shapes that do not follow from the model's file.
         """
         self._engine = engine
         self._sensors = sensors

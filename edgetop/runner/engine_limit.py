@@ -40,10 +40,9 @@ class Limit:
 
 
 def joined(limits: Sequence[Mapping[str, float]]) -> Limit:
-    """Return one Limit with the fields of all mappings, such as `{"memory_bytes": 2**30}`,
-    one for each `--limit` option.
+    """Return one Limit with the fields of all mappings. Raises ValueError if a field occurs twice.
 
-    Raises ValueError if a field occurs twice.
+    Each mapping, such as `{"memory_bytes": 2**30}`, comes from one `--limit` option.
     """
     fields: dict[str, float] = {}
     for each in limits:

@@ -12,8 +12,9 @@ STREAMS_EVERY_NS = 10_000_000_000
 
 
 class InferenceCounts:
-    """Counts one session's inferences by phase and by stream: one of several models or
-    threads that run at the same time.
+    """Counts one session's inferences by phase and by stream.
+
+    A stream is one of several models or threads that run at the same time.
     """
 
     def __init__(self, streams: int, *, follows: bool = False) -> None:
@@ -61,8 +62,9 @@ class InferenceCounts:
             self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
 
     def streams_are_due(self, now_ns: int) -> bool:
-        """Return whether to store the figures of the streams in the manifest at session time
-        `now_ns`: once in ten seconds.
+        """Return whether the figures of the streams are to be stored in the manifest now.
+
+        True at most every ten seconds. `now_ns` is the session time.
         """
         if now_ns < self._streams_due_ns:
             return False

@@ -25,7 +25,7 @@ def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severit
 
 
 def loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
-    """Return `variant`, what is known of a model and its engine, with what was found out when the model was loaded."""
+    """Return a copy of `variant` with what the loading of the model showed about the model and its engine."""
     engine = replace(
         variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
         init_ns=loaded.init_ns, compile_ns=loaded.compile_ns, settings=loaded.settings,

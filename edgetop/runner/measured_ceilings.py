@@ -105,9 +105,9 @@ def _int8_flops_per_s(probe: EngineSpec, engine_for: Callable[[EngineSpec], Engi
 
 
 def _fastest(profiled: Profiled, probe: EngineSpec) -> dict[str, tuple[float, OperatorInfo]]:
-    """Return the shortest time of a call in ns and the operator, by operator name, without operators that have no time.
+    """Return, by operator name, the shortest time of a call in ns and the operator.
 
-    `probe` names the model that was profiled.
+    Operators without a time are left out. `probe` names the model that was profiled.
     """
     from edgetop.models.executed import with_work  # noqa: PLC0415  not needed if the ceilings are stored
     from edgetop.models.inspection import inspected, read_model  # noqa: PLC0415
@@ -129,7 +129,7 @@ def default_path() -> Path:
 
 
 def stored(kind: Kind, path: Path) -> Ceilings | None:
-    """Return the highest FLOP/s and bytes/s in the file of `store` for this kind of run, or None if there are none."""
+    """Return the FLOP/s and bytes/s that `store` wrote last for this kind of run, or None if there are none."""
     wanted = kind.to_json()
     return next((ceilings_from(entry) for entry in reversed(_entries(path)) if entry.get("kind") == wanted), None)
 

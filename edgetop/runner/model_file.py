@@ -69,8 +69,8 @@ class Work:
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:
         """Prepare to read the file of `model`.
 
-        `ask` is called on the thread that reads the file, and asks the runtime for tensor shapes that do not follow
-        from it.
+        `ask` asks the runtime for tensor shapes that do not follow from the file. The thread that reads the file calls
+        `ask`.
         """
         self._model = model
         self._ask = ask

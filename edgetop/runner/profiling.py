@@ -80,8 +80,8 @@ class Profiled:
     def is_enough(self, runs: int) -> bool:
         """Whether enough inferences were profiled: `runs` undisturbed ones, or MOST_TIMES as many in all.
 
-        From LEAST_RUNS on, there must also be LEAST_BURSTS undisturbed bursts (groups of timed inferences), or
-        MOST_TIMES as many in all.
+        If `runs` is at least LEAST_RUNS, LEAST_BURSTS undisturbed bursts (groups of timed inferences) are needed too,
+        or MOST_TIMES as many in all.
         """
         least_bursts = LEAST_BURSTS if runs >= LEAST_RUNS else 1
         has_all = sum(len(burst.run_ns) for burst in self.undisturbed) >= runs and len(self.undisturbed) >= least_bursts

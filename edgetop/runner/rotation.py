@@ -27,7 +27,8 @@ class Recorder(Protocol):
     def finish(self, manifest: Manifest) -> Lost | None:
         """Finish the recording of the session that `manifest` describes.
 
-        Return what it lacks, or None if it is complete. Raises RecordingError if something could not be written.
+        Return what the recording lacks, or None if it is complete. Raises RecordingError if something could not be
+        written.
         """
 
     def discard(self) -> None: ...

@@ -26,7 +26,7 @@ class SessionSensors:
     ) -> None:
         """Use `sampler` to read the sensors in `board`.
 
-        `engine_sensors` returns the sensors of the process with the engine's pid.
+        `engine_sensors` takes the engine's pid and returns the sensors of the engine's process.
         """
         self._sampler = sampler
         self._board = board
@@ -45,7 +45,7 @@ class SessionSensors:
     def of_engine(self, pid: int) -> Sequence[Source]:
         """Begin to read the sensors of the engine's process `pid`, in place of those of an earlier process.
 
-        Return the sources from which they are read.
+        Return the sources of these sensors.
         """
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read

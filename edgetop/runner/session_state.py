@@ -175,8 +175,8 @@ class SessionState:
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
         """Add a warning, at most once, if the work of operators depends on the values of an input that is made up.
 
-        `types` has the number of such operators by type. `inputs` has the names of the inputs that matter by type; a
-        missing type may depend on any input.
+        `types` has the number of such operators by type. `inputs` has, by type, the names of the inputs that matter; a
+        type that is missing may depend on any input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:

@@ -7,5 +7,5 @@ The package imports no other part of edgetop.
 - A *reading* is the value of a *sensor* at one time.
 - An *event* is something that happened.
 - A *batch* has the data of all these kinds for a span of time, on one clock.
-- A *feed* delivers batches. A *fold* is a part of the analysis that takes them one by one.
+- A *feed* delivers batches. A *fold* is a part of the analysis that takes batches one by one.
 """

@@ -104,7 +104,10 @@ class SlowInference(Body):
 
 @frozen
 class GarbageCollected(Body):
-    """Python's garbage collector ran during an inference of a watched program, at whose begin this event happens."""
+    """Python's garbage collector ran during an inference of a watched program.
+
+    The event has the time at which the inference began.
+    """
 
     kind = "garbage-collected"
     latency_ns: int

@@ -37,7 +37,10 @@ from edgetop.session.typed_json import JsonValue
 
 @frozen
 class UnknownEvent(Body):
-    """An event whose kind this version does not know, or whose data does not fit its kind. Copies keep it unchanged."""
+    """An event whose kind this version does not know, or whose data does not fit its kind.
+
+    Copies of a session keep such an event unchanged.
+    """
 
     kind: str
     data: Mapping[str, object] = field(default_factory=dict)
@@ -68,7 +71,10 @@ class Remark(Body):
 
 @frozen
 class PhaseBegan(Body):
-    """A phase of the run began. `runs` and `duration_ns` are its requested length; None means no limit, or unknown."""
+    """A phase of the run began. `runs` and `duration_ns` are the requested length of the phase.
+
+    None means no limit, or unknown.
+    """
 
     kind = "phase"
     phase: PhaseName
@@ -123,7 +129,10 @@ class ClockStepped(Body):
 
 @frozen
 class GateSet(Body):
-    """A gate of the run (`--fail-if`): a condition on the whole session that sets the exit code. `expr` is its text."""
+    """A gate of the run (`--fail-if`): a condition on the whole session that sets the exit code.
+
+    `expr` is the text of the condition.
+    """
 
     kind = "gate"
     expr: str
@@ -157,7 +166,7 @@ class HookDone(Body):
 
 @frozen
 class AnalysisFailed(Body):
-    """A part of the analysis crashed, because of a defect of edgetop. Its results are not available."""
+    """A part of the analysis crashed, because of a defect of edgetop. The results of this part are not available."""
 
     kind = "analysis-failed"
     traceback: str | None = optional()
@@ -176,7 +185,7 @@ class SensorMissing(Body):
 
 @frozen
 class SensorSlow(Body):
-    """Reading a sensor took much longer than usual. It began at `begin_ns` and took `took_ns`."""
+    """Reading a sensor took much longer than usual. The reading began at `begin_ns` and took `took_ns`."""
 
     kind = "sensor-slow"
     begin_ns: int
@@ -284,7 +293,7 @@ class ProgramEnded(Body):
 class RecordingTrouble(Body):
     """The recording cannot be written ("recording-failed"), or the disk is too slow ("recording-behind").
 
-    In the latter case, individual inferences are not recorded for a time. The run itself continues.
+    If the disk is too slow, individual inferences are not recorded for a time. The run itself continues.
     """
 
     kind: Literal["recording-failed", "recording-behind"]
@@ -293,7 +302,7 @@ class RecordingTrouble(Body):
 
 @frozen
 class RecordingRestored(Body):
-    """The recording can be written again. `inferences` and `rows` are the numbers of those that are missing from it."""
+    """The recording can be written again, but lacks `inferences` inferences and `rows` other rows."""
 
     kind = "recording-restored"
     began_ns: int | None = None  # when it failed

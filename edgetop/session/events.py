@@ -1,8 +1,8 @@
 """Events, notices and orders.
 
 An event is something that happened. The log pane, the event table and the report show the same events. A notice says
-how far the numbers can be trusted. An order is a command to a running session, such as "stop". It comes from the
-screen, the control socket or another machine.
+how far the numbers can be trusted. An order is a command to a running session, such as "stop", from the screen, the
+control socket or another machine.
 """
 
 from collections.abc import Mapping

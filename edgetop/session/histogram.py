@@ -3,8 +3,8 @@
 Histograms can be merged without loss. The relative error is at most 1 %. A bucket is 10 ns wide below 2.56 us. Above,
 its width is at most 1/128 of its latency.
 
-The bucket number follows from u = `UNIT_NS`, b = `SUB_BUCKET_BITS` and q = latency_ns // u. For q < 2^(b+1) it is q.
-For larger q it is e*2^b + (q >> e), with e = floor(log2 q) - b. HdrHistogram
+The bucket number follows from u = `UNIT_NS`, b = `SUB_BUCKET_BITS` and q = latency_ns // u. For q < 2^(b+1), the number
+is q. For larger q, the number is e*2^b + (q >> e), with e = floor(log2 q) - b. HdrHistogram
 (https://hdrhistogram.github.io/HdrHistogram/) works in the same way, with other constants.
 """
 

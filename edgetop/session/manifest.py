@@ -1,10 +1,10 @@
-"""The manifest: what ran, where and how. It is written as `session.json`, so its keys are a contract.
+"""The manifest: what ran, where and how. The keys of the file `session.json` are a contract.
 
 Every class here is one object of that file, field by field. An unknown value is None. There is no field for a board's
 serial number, host name or user name.
 
 A manifest may come from a stranger: in a folder, over a link, in a row of a lake. So every manifest is read with
-`manifest_codec.from_json`. It checks types, sizes, the id (a UUID) and dates.
+`manifest_codec.from_json`, which checks types, sizes, the id (a UUID) and dates.
 """
 
 import math
@@ -140,7 +140,7 @@ class Methodology:
 
 @frozen
 class WatchedStream:
-    """One model that a watched program runs, with the figures of its inferences. They are updated every ten seconds."""
+    """One model that a watched program runs, with figures of its inferences that are updated every ten seconds."""
 
     name: str  # path of the model, or the program's name for it; "" if unknown
     runs: int = 0  # measured inferences that did not fail

@@ -1,6 +1,6 @@
 """The instrument that measures a power sensor, as a recording names it.
 
-`edgetop.analysis.meter_errors` has its errors.
+Errors are in `edgetop.analysis.meter_errors`.
 """
 
 from edgetop.frozen import frozen

@@ -229,8 +229,8 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """The mean number of inferences in progress, over the time in which at least
-        one was; None without inferences.
+        """The mean number of inferences in progress, without the times in which none was in
+        progress; None without inferences.
         """
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 

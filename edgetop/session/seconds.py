@@ -86,7 +86,7 @@ class Seconds:
         return counts.astype(np.int64)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> "Seconds":
-        """Return the rows for which `wanted` is true. If it is true for all rows, the object itself is returned."""
+        """Return the rows for which `wanted` is true."""
         return self if wanted.all() else self.take(np.flatnonzero(wanted))
 
     def before(self, t_ns: int) -> int:
@@ -213,10 +213,9 @@ def has_runs(seconds: Seconds) -> npt.NDArray[np.bool_]:
 def _gathered(
     offsets: npt.NDArray[np.int32], places: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """Return the offsets and the item indices of the lists number `places`, in this order.
+    """Return where each chosen list begins in the result, and the indices of the items of all chosen lists.
 
-    List i has the items `offsets[i]` to `offsets[i + 1] - 1`; the returned offsets divide the returned indices
-    likewise.
+    List i has the items `offsets[i]` to `offsets[i + 1] - 1`. `places` are the numbers of the chosen lists, in order.
 
     >>> [array.tolist() for array in _gathered(np.array([0, 2, 5], np.int32), np.array([1, 0]))]
     [[0, 3, 5], [2, 3, 4, 0, 1]]
@@ -284,11 +283,10 @@ def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSe
 
 
 def with_own_rows(seconds: Seconds, wanted: npt.NDArray[np.bool_]) -> Seconds:
-    """Return the seconds, with the missing rows of stream 0 added to `streams` for the
-    seconds for which `wanted` is true.
+    """Return a copy of `seconds` in which `streams` also has rows of the seconds in which only stream 0 ran.
 
-    A row is missing if only stream 0 ran; the second's own row is then copied. Use this before seconds are merged with
-    seconds of several streams. If `streams` is None, nothing is added.
+    Such a second gets a copy of its own row if `wanted` is true for it. Do this before a merge with seconds of several
+    streams. If `streams` is None, nothing is added.
     """
     streams = seconds.streams
     if streams is None:

@@ -16,8 +16,8 @@ Samples = dict[str, list[tuple[int, float]]]  # (time in ns, value) by sensor id
 
 
 def sensors_of(stream: int) -> tuple[str, str]:
-    """Return the ids of two sensors of a stream: the input size in elements of its sampled
-    calls, and their latency in ms.
+    """Return the ids of the two sensors with the input size (in elements) and the latency (in
+    ms) of a stream's sampled calls.
 
     >>> sensors_of(0)
     ('input/0-size', 'call/0-sized')

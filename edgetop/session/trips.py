@@ -1,7 +1,6 @@
 """The limits from which a board counts as throttled: a temperature, or the time lost to over-current events.
 
-A trip is the temperature in °C at which the board slows down. The kernel reports it, or the firmware's documentation
-gives it.
+A trip is the temperature in °C at which the board slows down, from the kernel or from the firmware's documentation.
 """
 
 import re

@@ -72,7 +72,7 @@ class Plan:
 
 @frozen
 class Planner:
-    """Plans when A and B run, after each loading of both models. `duration_ns` is the time for everything."""
+    """Plans when A and B run, after each loading of both models. `duration_ns` is the time for all turns and loads."""
 
     duration_ns: int
     seed: int  # of the order of turns
@@ -124,11 +124,10 @@ def _wanted_loads(left_ns: int, reload_ns: int, done: int) -> int:
 
 
 def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tuple[int, int]:
-    """Return how often both models are loaded in the whole session, and how many quads
-    (four turns) follow each load now.
+    """Return how often both models are loaded in the whole session, and how many quads follow the current load.
 
-    `reload_ns` is the time to load both models, or None if they cannot be loaded again. `done` is the number of earlier
-    loads.
+    A quad is four turns. `reload_ns` is the time to load both models, or None if they cannot be loaded again. `done` is
+    the number of earlier loads.
     """
     quad_ns = 4 * turn_ns
     if reload_ns is None:
@@ -141,7 +140,7 @@ def _divided(left_ns: int, reload_ns: int | None, turn_ns: int, done: int) -> tu
 def plan(begin_ns: int, latency_ns: int, *, duration_ns: int, seed: int, least_ns: int = SHORTEST_NS) -> Plan:
     """Return the turns of an A/B session in which each model is loaded once, beginning at `begin_ns`.
 
-    `latency_ns` is the time of one inference, `seed` that of the random order, and `least_ns` the shortest turn. Raises
-    ValueError if the session is too short.
+    `latency_ns` is the time of one inference, and `least_ns` the shortest turn. `seed` determines the random order.
+    Raises ValueError if the session is too short.
     """
     return Planner(duration_ns, seed, least_ns).first(begin_ns, latency_ns)

@@ -60,9 +60,9 @@ def _buffers(graph: Graph) -> list[int]:
 
 
 def _spans(graph: Graph, buffers: Sequence[int]) -> dict[int, tuple[int, int]]:
-    """Return, for each buffer, the numbers `(first, last)` of the operators between which it is needed.
+    """Return the indices of the first and the last operator that need each memory buffer.
 
-    Keys are indices of tensors that own memory. `buffers` is the result of `_buffers`.
+    Keys are the indices of the tensors that own the buffers. `buffers` is the result of `_buffers`.
     """
     end = max(len(graph.operators) - 1, 0)
     spans: dict[int, tuple[int, int]] = dict.fromkeys((buffers[place] for place in graph.inputs), (0, 0))
@@ -112,7 +112,7 @@ _SHAPE_ONLY = {"Shape", "Size", "SHAPE", "RANK", "ZEROS_LIKE"}
 def total_bytes(tensors: Iterable[Tensor | None]) -> int | None:
     """Return the sum of the tensors' sizes in bytes, or None if a size is unknown.
 
-    None stands for an omitted input of size 0.
+    None stands for an omitted optional tensor, which counts as 0 bytes.
     """
     total = 0
     for tensor in tensors:

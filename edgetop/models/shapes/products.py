@@ -180,11 +180,12 @@ class Window:
         return places - 1 if (places - 1) * stride >= size + before else places
 
     def _places_without_room(self, room: int, stride: int) -> int:
-        """Return the number of positions of a pool's window that is larger than the input by
-        -`room`: 1 below a stride, else 0.
+        """Return the number of positions of a pool's window that is larger than the input: 1 or 0.
 
-        Raises UnknownError from two strides on, and for a convolution, because the runtime refuses these. Source:
-        onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize, which rounds towards 0.
+        `room` is the input's size less the window's size. The result is 1 if the window is larger by less than
+        `stride`, and 0 if by less than two strides. Raises UnknownError beyond, and for a convolution, because the
+        runtime refuses these. Source: onnxruntime/core/providers/cpu/nn/pool_attributes.h, ComputeOutputSize, which
+        rounds towards 0.
         """
         places = 1 - -room // stride
         if not self.may_overhang or places < 0:
