@@ -97,7 +97,8 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return `(off_ms, queued_ms)`: the mean time per call off the CPU, and the part of it spent waiting for a CPU.
+        """Return `(off_ms, queued_ms)`: the mean time per call off the CPU, and how much of
+        it was spent waiting for a CPU.
 
         A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`.
         """
@@ -265,7 +266,7 @@ class _Search:
         """Add the time in which a call could not run because another Python thread held the interpreter lock (GIL).
 
         Return this time in ms, or 0 without evidence. `waited_ms` is the time per call spent waiting for a CPU, and
-        `own_ms` the part of it in which other threads of the program had the CPU.
+        `own_ms` the part of that time in which other threads of the program had the CPU.
         """
         off_ms, watched = self.off_cpu_ms, self.app.manifest.watched
         if off_ms is None or not watched or "hook" not in watched.sources or self._major_faults >= FAULTS_PER_CALL:

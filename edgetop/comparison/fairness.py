@@ -255,7 +255,7 @@ def _lengths(groups: Sequence[Group]) -> Iterator[Notice]:
 
 
 def _doubts(groups: Sequence[Group]) -> Iterator[Notice]:
-    """Yield the warnings in the sessions' own reports that some sessions have and others do not have."""
+    """Yield the warnings that the reports of some sessions have, and the reports of other sessions do not."""
     everyone = [one for group in groups for one in group.samples]
     found: dict[str, tuple[Notice, list[str]]] = {}
     for one in everyone:

@@ -1,9 +1,10 @@
 """Compare sessions: each figure as a ratio to the baseline, with an interval and a verdict such as `slower`.
 
 Three corrections prevent false differences (`edgetop help compare`). Intervals hold jointly for all groups that are
-compared with the baseline (Bonferroni). Rows other than the main figures must pass a false discovery rate (Benjamini
-and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)). The listed operators are those that changed most,
-so their level is divided by the number of all operators. Groups without a significant difference share a rank.
+compared with the baseline (Bonferroni). Rows other than the main figures must pass a test of the false discovery rate
+(Benjamini and Hochberg 1995, Journal of the Royal Statistical Society B 57(1)). The listed operators are those that
+changed most, so their level is divided by the number of all operators. Groups without a significant difference share a
+rank.
 """
 
 import math
@@ -299,7 +300,7 @@ def _contrast(base: Group, other: Group, figure: Figure) -> Contrast | None:
 def _of_meters(base: Group, other: Group, figure: Figure) -> float:
     """Return the standard uncertainty that the power meters of two groups add to the difference of a figure.
 
-    A group's meter is that of its first session.
+    The meter of a group's first session counts.
     """
     if figure.meter is None:
         return 0.0

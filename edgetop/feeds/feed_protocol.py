@@ -77,8 +77,8 @@ class Player(Protocol):
         """Return the session time at which the caller of `ahead` must save its state now, or
         None if nothing must be saved now.
 
-        After a seek, a batch may begin at this time instead of at the session's beginning, and continue the saved
-        state.
+        After a seek, a batch may begin at this time instead of at the session's beginning. Such a batch continues the
+        saved state.
         """
 
 

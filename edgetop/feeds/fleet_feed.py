@@ -79,7 +79,7 @@ class BoardView:
 
     @property
     def has_failed(self) -> bool:
-        """Whether the board sends no data, and is not expected to do so soon."""
+        """Whether the board sends no data, and no data are expected soon."""
         return self.state in ("idle", "lost", "unreachable", "misfit", "refused")
 
     @property

@@ -9,10 +9,10 @@ session. `remove` deletes here only files that were verified in the lake.
 
 A running session is pushed in complete pieces of ten minutes (`follow`). The file name of a piece is
 `SESSION.BEGIN-END.parquet`, in seconds of session time. The piece of the table `seconds` is written last, so that a
-later push knows where to continue. When the session is over, all of it is pushed, and the pieces are removed. Readers
-ignore pieces as soon as the whole table exists.
+later push knows where to continue. When the session is over, the whole session is pushed, and the pieces are removed.
+Readers ignore pieces as soon as the whole table exists.
 
-A pulled session is a folder that can be replayed. Each of its files was verified.
+A pulled session is a folder of verified files that can be replayed.
 """
 
 import hmac

@@ -81,7 +81,7 @@ class Endpoint:
         self._analysis = analysis
 
     def owed_s(self) -> float:
-        """Return in how many seconds all scrapers should have read the end of the session.
+        """Return the time in s until all scrapers should have read the end of the session.
 
         The result is 0 if they have read it, or if the session has not ended.
         """

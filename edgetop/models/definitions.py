@@ -64,8 +64,8 @@ def _constant_of_shape(node: Node) -> list[str | None]:
 def _generated(node: Node) -> list[str | None]:
     """Return, in a list, the output's dtype for an operator that generates values, such as RandomNormalLike.
 
-    The attribute `dtype` says the dtype. Without that attribute, the dtype is that of the first input, or float32
-    without an input.
+    The attribute `dtype` says the dtype. Without that attribute, the output has the dtype of the first input, or
+    float32 without an input.
     """
     return [DTYPES.get(node.attribute("dtype", 0), node.tensor(0).dtype if node.has(0) else "float32")]
 

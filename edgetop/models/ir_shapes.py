@@ -126,7 +126,7 @@ def _sizes(shape: Shape | None) -> Sizes | None:
 def _ruled(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | None) -> Sizes | None:
     """Return the sizes of an operator's output by the rule for its type, or None without a rule.
 
-    `read` are the sizes of the inputs, and `stated` those of the output in the file.
+    `read` are the sizes of the inputs, and `stated` the sizes of the output in the file.
     """
     kind = operator.op_type.lower()
     rule = RULES.get(kind)

@@ -189,8 +189,8 @@ class SecondsTable:
     def until(self, end: int, begin: int = 0) -> Seconds:
         """Return the rows from `begin` up to but without `end`, of which the last SEPARATE_S have their own histograms.
 
-        The histograms of older rows may be added up in groups: the first row of a group then has the sum, and the
-        others have empty histograms.
+        The histograms of older rows may be added up in groups: the first row of a group then has the sum, and the other
+        rows have empty histograms.
         """
         whole = [
             number for number, start in enumerate(self._starts)

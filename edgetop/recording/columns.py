@@ -447,7 +447,7 @@ def _bursts(table: pa.Table, shared: dict[Infos, Infos]) -> Iterator[Burst]:
 def _encoded(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int32], list[object]]:
     """Return each row's position in a list of distinct values, and this list.
 
-    The position of a null is that of None, or the length of the list if None is not there.
+    A null has the position of None, or the length of the list if None is not there.
     """
     if not pa.types.is_dictionary(column.type) and len(column) <= FEW_ROWS:
         rows = column.to_pylist()

@@ -62,10 +62,11 @@ def number_columns(
     encoding: str = "utf-8",
     flag: Flag | None = None,
 ) -> Iterator[list[Floats]]:
-    """Yield arrays of numbers from pieces of a CSV file: one array for each position in `columns`, and one for `flag`.
+    """Yield the numbers of a CSV file in pieces, each a list of arrays: one for each position in
+    `columns`, and one for `flag`.
 
-    The array of the digital signal `flag` has 1 for set, and 0 otherwise. Rows without `width` cells and rows that lack
-    a number are left out, and counted by `skipped`. `begin` is the byte offset of the first row. `has_comma` says that
+    The array of the digital signal `flag` has 1 for set, else 0. Rows without `width` cells, and rows that lack a
+    number, are left out and counted by `skipped`. `begin` is the byte offset of the first row. `has_comma` says that
     the decimal sign is a comma. Raises OSError if the file cannot be read, or ValueError if the file is no table.
     """
     names = [f"c{place}" for place in range(width)]

@@ -199,7 +199,7 @@ def _read_readings(data: bytes, most: int) -> Readings:
 
 
 def _pack_seconds(seconds: Seconds) -> bytes:
-    """Return seconds as bytes: the columns of service times, then those of response times if there are any."""
+    """Return seconds as bytes: the columns of service times, then the columns of response times if there are any."""
     return (
         pack_table(seconds.rows)
         + pack_numbers(np.diff(seconds.offsets))

@@ -170,8 +170,7 @@ class Recording:
         return None if is_summary else self.manifest.methodology.measure_runs
 
     def _uncounted(self) -> Lost | None:
-        """Return how many inferences are not counted in the table of seconds, or None
-        if no missing inferences are known.
+        """Return how many inferences are not counted in the table of seconds, or None if none are known to be missing.
 
         The whole table must have been read without problems.
         """

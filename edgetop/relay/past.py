@@ -107,7 +107,7 @@ def _streams_in(manifest: Manifest) -> int:
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
     """Yield the batches from the session time `fine_ns` on in full detail.
 
-    The first batch also has the analysis of the earlier session, unless `judge` is None or fails.
+    The first batch also has the analysis of the session before `fine_ns`, unless `judge` is None or fails.
     """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None

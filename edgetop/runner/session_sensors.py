@@ -43,7 +43,7 @@ class SessionSensors:
         self._sampler.start()
 
     def of_engine(self, pid: int) -> Sequence[Source]:
-        """Begin to read the sensors of the engine's process `pid`, in place of those of an earlier process.
+        """Begin to read the sensors of the engine's process `pid`, in place of the sensors of an earlier process.
 
         Return the sources of these sensors.
         """
@@ -90,7 +90,7 @@ class SessionSensors:
         return np.concatenate(parts)
 
     def without_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Return the events without those of lost sensors of the engine's process, as that process has ended."""
+        """Return the events except reports of lost sensors of the engine's process, which has ended."""
         return tuple(
             event
             for event in events

@@ -1,8 +1,8 @@
 """Reports how large the inputs of some inferences were, if the inputs of `edgetop run` differ in size.
 
-The inferences are chosen at random. The engine reports the input sizes of one cycle of its inputs. Its records come in
-the order of the inferences, so the position of a record in the cycle gives the size of its input. For a language model,
-the length of a prompt is reported with the time of its prefill.
+The inferences are chosen at random. The engine reports the input sizes of one cycle of its inputs. The engine's records
+come in the order of the inferences, so the position of a record in the cycle gives the size of its input. For a
+language model, the length of a prompt is reported with the time of its prefill.
 """
 
 from dataclasses import replace

@@ -33,7 +33,7 @@ def pack(values: npt.ArrayLike) -> bytes:
 def pack_steps(values: npt.ArrayLike) -> bytes:
     """Return a column of integers as bytes, stored as the differences of successive values.
 
-    The result is smaller than that of `pack` if the integers change little from one to the next. `Columns.take_steps`
+    The result is smaller than with `pack` if the integers change little from one to the next. `Columns.take_steps`
     decodes these bytes.
     """
     return pack(steps(np.asarray(values).astype(np.int64)))

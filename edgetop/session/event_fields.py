@@ -7,7 +7,7 @@ PhaseName = Literal["program", "first", "idle", "warmup", "measure"]
 
 
 def optional() -> Any:
-    """Return a dataclass field that is left out of the event's data if it is None."""
+    """Return a dataclass field that is left out of the event's data if its value is None."""
     return field(default=None, metadata={"is_written": lambda _, value: value is not None})
 
 

@@ -197,7 +197,7 @@ class Competing(Body):
     """Other processes took CPU time.
 
     `name` is the process that took most, and `cpu_pct` its CPU time in percent of a core. `began` is True if all
-    processes of this name started since the previous event check, and None otherwise.
+    processes of this name started since the previous look at the processes, and None otherwise.
     """
 
     kind = "competing"

@@ -1,6 +1,6 @@
 """The times of operators in profiling rounds. The code calls a profiling round a burst.
 
-A round is a few inferences that run with the runtime's profiler. Their latencies never count in the session's
+A round is a few inferences that run with the runtime's profiler, and whose latencies never count in the session's
 latency. A day has thousands of rounds, so the times of a round are columns. Rounds with equal operators share one list
 of operators.
 """

@@ -33,7 +33,7 @@ class Phases:
     def used_from_ns(self) -> int | None:
         """The time in ns from which use of CPU and memory counts; None if it is not known yet.
 
-        This is the start of watching for a watched program, and the start of the measured phase otherwise.
+        Use counts from the start of watching for a watched program, and from the start of the measured phase otherwise.
         """
         return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 

@@ -162,7 +162,7 @@ class Summary:
     """Makes the rows of successive seconds for one kind of duration, such as latency or the time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:
-        """Begin after the durations `last_ns`, in ns. The first jitter is counted from the last of them."""
+        """Begin after the durations `last_ns`, in ns. The first jitter is counted from the last duration."""
         self._last_ns: int | None = None
         self.skip(last_ns)
 

@@ -58,9 +58,9 @@ class Seconds:
     - The bucket numbers of row i are `bucket[offsets[i]:offsets[i + 1]]`, ascending. `bucket_count` has the number of
       inferences in each of these buckets.
     - `response` has the statistics of response time (`wait_ns + latency_ns`) for the same seconds, without errors and
-      deadline misses. It is None if no inference can wait.
-    - `streams` has separate statistics of each stream (model). If it is None, or has no row for a second, only stream 0
-      ran in that second.
+      deadline misses; None if no inference can wait.
+    - `streams` has separate statistics of each stream (model). If `streams` is None, or has no row for a second, only
+      stream 0 ran in that second.
     - `tokens` has the figures of a language model's tokens; None for other models.
     """
 

@@ -154,7 +154,8 @@ def reduction(node: Node) -> int:
 def bias(place: int) -> Rule:
     """Return a rule that gives the number of operations of a bias and of an activation fused into the operator.
 
-    Each takes one operation per output element. The bias is the input at index `place`, and may be omitted.
+    Bias and activation each take one operation per output element. The bias is the input at index `place`, and may be
+    omitted.
     """
     return lambda node: (node.out if node.has(place) else 0) + activation(node)
 
