@@ -73,9 +73,9 @@ class OperatorCounts:
         return self._every
 
     def of(self, key: Key) -> OperatorEvents | None:
-        """Return the events of one operator in an inference, or None if nothing was counted in this session.
+        """Return the mean events per inference of one operator, or None if nothing was counted in this session.
 
-        `key`: the operator's name, type and provider. The result has no bytes; the function `with_bytes` adds them.
+        `key` is the operator's name, type and provider. The byte counts are unset: `with_bytes` sets them.
         """
         if not self._runs:
             return None

@@ -1,8 +1,10 @@
 """What the power meters of two sessions add to the uncertainty of a ratio of energies or powers.
 
 If one meter measured both sessions, the errors of its shunt and its gain are the same in both, and cancel in the ratio.
-An offset is the same in W, so its shares in the two powers are subtracted. If two meters measured, all of their errors
-count (Guide to the Expression of Uncertainty in Measurement, JCGM 100:2008, 5.1.6 and 5.2.2).
+
+An offset adds the same number of watts to both powers, so its relative errors in the two powers partly cancel. If two
+meters measured, all of their errors count (Guide to the Expression of Uncertainty in Measurement, JCGM 100:2008,
+5.1.6 and 5.2.2).
 """
 
 import math

@@ -92,9 +92,10 @@ def _share(part: str, whole: str) -> str:
 
 
 def _rate(number: str, per_s: str) -> str:
-    """Return SQL for a rate over several sessions: the sum of the column `number`, divided by the time of all sessions.
+    """Return SQL for a rate over several sessions: the sum of the column `number`, divided by the sessions' total time.
 
-    `per_s` is the column with the rate of each session. Sessions in which the rate is unknown do not count.
+    The column `per_s` has the rate of each session, so a session's time is `number / per_s`. Sessions whose rate is
+    unknown are left out.
     """
     known = f"CASE WHEN {per_s} > 0 THEN {number} * 1e0{{}} ELSE NULL END"
     return f"sum({known.format('')}) / sum({known.format(f' / {per_s}')})"

@@ -143,8 +143,9 @@ def _filled(
 ) -> Sizes | None:
     """Return the sizes of an output, with the unknown sizes (None) of `stated` filled in where possible.
 
-    `stated` are the output's sizes in the file, and `ruled` its sizes by the operator's rule. `before` are the sizes of
-    the operator's first input in the file, and `read` its present sizes.
+    `stated` are the output's sizes in the file, and `ruled` are its sizes by the operator's rule. `before` and `read`
+    are the sizes of the operator's first input: `before` in the file, `read` in the run. An unknown size comes from
+    `ruled`, or else, for operators that keep sizes of their first input, from `read`.
     """
     if stated is None or None not in stated:
         return stated if stated is not None else ruled

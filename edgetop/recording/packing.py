@@ -109,8 +109,8 @@ def unpack(
     """Return the batch that the parts of a payload contain. Raises ValueError if a part is invalid.
 
     `until_ns` is the session time at the batch's end. `wanted` are the names of the fields to decode; None means all.
-    If there are more than `most_inferences` inferences, only the last inference is returned. A column with more than
-    `most_numbers` numbers is invalid.
+    If the parts have more than `most_inferences` inferences, the batch has only the very last one. A column with
+    more than `most_numbers` numbers is invalid.
     """
     fields = {
         name: read(parts[kind], most_numbers)

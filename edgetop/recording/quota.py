@@ -131,9 +131,9 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Complete a removal of the session that was interrupted.
+    """Finish removing the session in `folder` if an earlier attempt to remove it was interrupted.
 
-    Return whether there was such a removal. Raises OSError.
+    Return whether there was such an attempt. Raises OSError if a file cannot be removed.
     """
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:

@@ -162,9 +162,9 @@ class Recording:
 
     @property
     def _ran(self) -> int | None:
-        """The number of inferences that the table of seconds should count.
+        """The number of inferences that the session made: the counts in the table of seconds should add up to it.
 
-        None if unknown, or for an imported session that has only a summary.
+        None if it is unknown, or for an imported session that has only a summary.
         """
         is_summary = self.manifest.was_imported and not self._measured and not self._counted
         return None if is_summary else self.manifest.methodology.measure_runs

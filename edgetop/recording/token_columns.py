@@ -99,7 +99,7 @@ def requests_to_arrow(requests: Requests) -> pa.Table:
 def requests_from_arrow(table: pa.Table) -> Requests:
     """Return the requests in an Arrow table.
 
-    Raises KeyError if a column is missing, or ValueError if a phase or a reason of the end is unknown.
+    Raises KeyError if a column is missing, or ValueError if a phase or the reason why a request ended is unknown.
     """
     requests = np.zeros(len(table), REQUEST)
     named = {"phase": PHASES, "finish": FINISH_REASONS}

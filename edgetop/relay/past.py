@@ -353,7 +353,7 @@ def _sum_of(bursts: Sequence[ProfileBurst]) -> ProfileBursts:
 
 
 def _longer_in(bursts: Sequence[ProfileBurst]) -> Iterator[ProfileBursts]:
-    """Yield the totals of each operator that took longer in slow inferences, the most frequent first.
+    """Yield totals for each operator that made inferences slow, beginning with the operator that did so most often.
 
     At most `MAX_LONGER` operators are yielded.
     """

@@ -10,7 +10,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 class ByStream:
-    """The statistics of one table of seconds for each stream."""
+    """A table of seconds split by stream: the rows of any one stream are had from it by the stream's number."""
 
     def __init__(self, seconds: Seconds) -> None:
         self.seconds = seconds

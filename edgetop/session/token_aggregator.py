@@ -26,7 +26,7 @@ class TokenAggregator:
     """
 
     def __init__(self, seconds: SecondAggregator) -> None:
-        """Begin without data. `seconds` makes the rows of the inferences, and must be new."""
+        """Begin without data. `seconds`, which has no data either, makes the statistics of the inferences."""
         self._seconds = seconds
         self._tokens: list[Tokens] = []
         self._requests: list[Requests] = []

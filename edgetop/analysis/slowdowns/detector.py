@@ -362,7 +362,9 @@ class Detector:
         return True
 
     def _after_interruptions(self, points: Points, border: float, level: float, before_level: float) -> int:
-        """Return the second of the first slow inference after the last interruption, or the first second without one.
+        """Return when the slowdown begins, in session seconds: at the first slow inference after the last interruption.
+
+        Without an interruption, it begins at the first of `points`.
 
         Slow inferences before an interruption do not belong to the slowdown. An interruption is a time of
         INTERRUPTION_S without a slow inference, in which the inferences fit `before_level` much better than `level`.

@@ -203,10 +203,10 @@ class InputSet:
         return {name: steps.at(position) for name, steps in self._steps.items()}
 
     def place(self) -> Tuple[int, int]:
-        """Return (number of the array that the newest inference got, from 0; number of different arrays).
+        """Return (index of the array that the newest inference used, how many different arrays there are).
 
-        After the last array, the first one is used again. If inputs have different numbers of arrays, the input with
-        most arrays counts.
+        After the last array, the first one is used again. If the inputs differ, both values are those of the input with
+        the most arrays.
         """
         return max(self._position - 1, 0) % self.length, self.length
 
