@@ -129,7 +129,7 @@ class QuadEvents:
                 yield quad
 
     def _edges(self, plan: Plan, quad: int) -> list[int]:
-        """Return the times in ns at which the turns of quad number `quad` begin, then the end of the last turn."""
+        """Return five session times in ns: the beginnings of the quad's four turns, and the end of the last turn."""
         return [plan.begin_ns + (4 * quad + turn) * plan.turn_ns for turn in range(5)]
 
     def _letters(self, plan: Plan, quad: int) -> str:
@@ -141,10 +141,9 @@ class QuadEvents:
         return np.asarray(self._inferences[begin:end])
 
     def _settle(self, plan: Plan, until: int) -> Event:
-        """Return the event that says how long latency is disturbed after each switch between A and B.
+        """Return the event that states for how long, in ns, the latency is disturbed after a switch between A and B.
 
-        The event contains this time in ns. Inferences within this time after a switch do not count in the figures of a
-        turn. Only the turns of quads before quad number `until` are examined.
+        `until`: only the quads (of four turns) with a lower number are examined.
         """
         turns = []
         for quad in range(plan.alone // 4, until):
@@ -176,10 +175,10 @@ class QuadEvents:
         return DerivedEvent(edges[-1], body, "info", "edgetop")
 
     def _figures(self, spans: Sequence[tuple[int, int, int]], side: int) -> tuple[QuadFigures, Floats] | None:
-        """Return the figures and the latencies in ns of A or B in one quad, or None if a turn has no usable inference.
+        """Return `(figures, latencies in ns)` of A or B in one quad, or None if a turn has no usable inference.
 
-        `spans`: times `(from, begin, end)` in ns for each turn. The turn lasts from `begin` to `end`, but only
-        inferences after `from` count. `side`: 0 for A, 1 for B.
+        `spans`: `(from, begin, end)` in ns for each turn of this variant. The turn lasts from `begin` to `end`, but
+        inferences before `from` are left out. `side`: 0 for A, 1 for B.
         """
         kept, seconds, left_out, power = [], 0.0, 0, []
         for from_ns, begin_ns, end_ns in spans:
@@ -229,8 +228,8 @@ class QuadEvents:
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
     """Return for how many ns after a switch to A or B the latencies differ from those in the rest of the turn.
 
-    `turns`: for each turn, an array of the times of its inferences since the switch, and an array of their latencies,
-    both in ns. `turn_ns`: the length of a turn in ns.
+    `turns`: for each turn, two arrays in ns with an entry for each inference: its time since the switch, and its
+    latency. `turn_ns`: the length of a turn in ns.
     """
     steps = [step for step in STEPS_NS if step <= turn_ns / 2]
     left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)
@@ -263,10 +262,7 @@ class Ratio:
 
     @property
     def within(self) -> float:
-        """Return how far the farther end of the interval is from 1, as a share.
-
-        For example, the result for the interval 0.99 to 1.03 is 0.03.
-        """
+        """Return the distance from 1 of the interval's farther end, such as 0.03 for the interval 0.99 to 1.03."""
         return max(abs(end - 1) for end in self.ci95)
 
 
@@ -328,7 +324,7 @@ class AbView:
 
 
 class AbFold:
-    """Compares A and B of an A/B session. It needs only the `ab-quad` events of the session."""
+    """Compares A and B of an A/B session, from its `ab-quad` events alone."""
 
     def __init__(self) -> None:
         self._plan: Plan | None = None
@@ -390,8 +386,8 @@ class AbFold:
     def _smallest(self, key: str, quads: int) -> float | None:
         """Return the smallest difference between A and B that `quads` quads can show, as a share (0.01 is 1 %).
 
-        The estimate comes from the turns in which A ran alone. The result is None if there were too few of these turns.
-        `key`: a field of `QuadFigures`, such as `p50_ns`.
+        It is estimated from the turns in which A ran alone, and is None if there were too few of them. `key`: the
+        figure that is compared, as a field of `QuadFigures`, such as `p50_ns`.
         """
         values = undisturbed(_log_ratios(self._alone, key)[0])
         if len(values) < LEAST_PAIRS - 2:
@@ -417,10 +413,10 @@ def _both_sides(quads: Sequence[QuadDone]) -> tuple[list[QuadFigures], list[Quad
 
 
 def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Return two arrays with an entry for each quad: log(B / A) of one figure, and the number of the quad's load.
+    """Return two arrays with an entry for each quad (four turns): log(B / A) of one figure, and the quad's load number.
 
-    A load is one loading of both models, which is followed by several quads (of four turns). `key`: the figure, as a
-    field of `QuadFigures`, such as `p50_ns`. Quads in which A or B lacks this figure are left out.
+    Both models are loaded several times; a quad's load number says which loading came before the quad. `key`: the
+    figure, as a field of `QuadFigures`, such as `p50_ns`. Quads in which A or B lacks this figure are left out.
     """
     loads = np.array([quad.load or 0 for quad in quads], np.int64)
     if key == METRICS["p50"][0] and all(_is_possible(quad.p50_ratio) for quad in quads):
@@ -434,10 +430,10 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
     """Return the typical value of `logs` with its confidence interval, or None if there are too few quads.
 
-    `logs`: log(B / A) of one figure in each quad (four turns of A or B). `loads`: for each quad, the number of its
-    load. A load is one loading of both models, after which all inferences may be faster or slower than after another
-    load. So the mean over the quads of a load counts as one sample. If there are too few loads, each quad counts as a
-    sample, and the interval is made wider.
+    `logs`: log(B / A) of one figure in each quad (four turns). `loads`: for each quad, the number of the loading of
+    both models that came before the quad. After another loading, all inferences may be faster or slower. So the mean
+    over the quads of one loading is one sample. If there are too few loadings, each quad is a sample, and the interval
+    is made wider.
     """
     counted = undisturbed(logs)
     if len(counted) < len(logs):
@@ -460,8 +456,8 @@ def _quantiles(side: Sequence[QuadFigures]) -> Floats:
 def binned(quantiles: Floats, edges: Floats) -> Floats:
     """Return the share of inferences, 0 to 1, between each two successive `edges`, as the mean over all quads.
 
-    `edges`: latencies in ns, ascending. `quantiles`: one row for each quad (four turns). A row contains the latencies
-    of the quad in ns at the quantiles SHARES.
+    `edges`: latencies in ns, ascending. `quantiles`: a row for each quad (four turns), with its latencies in ns at the
+    quantiles SHARES.
     """
     below = np.mean([np.interp(edges, row, SHARES, left=0.0) for row in quantiles], axis=0)
     return np.diff(below)
@@ -470,9 +466,9 @@ def binned(quantiles: Floats, edges: Floats) -> Floats:
 def _ratio(name: str, found: Difference, until: float, spent_s: float) -> Ratio:
     """Return the ratio B / A of a figure, with its interval and verdict.
 
-    `name`: the figure, a key of METRICS, such as `p99`. `found`: the difference of the logarithms of B and A. `until`:
-    the requested precision, as a share. A difference that is certainly smaller than `until` has the verdict "same".
-    `spent_s`: how long the turns have lasted so far, in s.
+    `name`: the figure, a key of METRICS, such as `p99`. `found`: log B minus log A, with its interval. `until`: the
+    requested precision, as a share. A difference that is certainly smaller has the verdict "same". `spent_s`: how long
+    the turns have lasted so far, in s.
     """
     low, high = math.exp(found.low), math.exp(found.high)
     needs_s = spent_s * (found.half_width / until) ** 2 if found.half_width > until else None

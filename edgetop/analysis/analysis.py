@@ -43,7 +43,7 @@ class Analysis(Folds):
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> "Analysis":
-        """Return the analysis of `batches`: the batches of a recording, all or only those up to a time of a replay."""
+        """Return an analysis that has taken `batches`, such as all batches of a recording."""
         analysis = cls()
         for batch in batches:
             analysis.fold(batch)
@@ -61,8 +61,8 @@ class Analysis(Folds):
     def latency_view(self, window_ns: int | None) -> LatencyView:
         """Return the latency figures since the last reset.
 
-        With several streams (models or inferences that run side by side), the figures are those of the chosen stream.
-        `window_ns`: the figures cover this many ns before now; None for all of the time since the reset.
+        With several streams (models or inferences that run side by side), the figures are those of the stream that the
+        user chose. `window_ns`: the figures cover this many ns before now; None for all of the time since the reset.
         """
         now_ns, (latency, name) = self.progress.measured_until_ns, self._shown()
         view = replace(latency.view(window_ns, now_ns, service=self.shows_service), totals=self.totals(), stream=name)
@@ -89,7 +89,7 @@ class Analysis(Folds):
     def shown_latency(self) -> tuple[RollingLatency, str]:
         """Return `(latency, name)`: the latency that charts of the whole session show, and the name of its stream.
 
-        Of several streams, the busiest is returned. If there is only one stream, the name is "".
+        With several streams, it is the busiest stream. With only one stream, the name is "".
         """
         views = self.stream_views()
         return views[0].latency, views[0].name if len(views) > 1 else ""
@@ -97,7 +97,7 @@ class Analysis(Folds):
     def _shown(self) -> tuple[RollingLatency, str]:
         """Return `(latency, name)`: the latency since the last reset that the screen shows, and the name of its stream.
 
-        Of several streams, the stream that the user chose is returned. If there is only one stream, the name is "".
+        With several streams, it is the stream that the user chose. With only one stream, the name is "".
         """
         views = self.stream_views()
         if len(views) == 1:
@@ -106,9 +106,10 @@ class Analysis(Folds):
         return shown.shown_latency, shown.name
 
     def shown_spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return `(burst, sustained)`: the figures of the first and of the last steady span of the shown stream.
+        """Return `(burst, sustained)`: the first and the last steady span of the stream that the screen shows.
 
-        Each is None if it is unknown. The sustained span may be some seconds older than the other figures.
+        Each is None if it is unknown. The sustained span may be some seconds older than the other figures on the
+        screen.
         """
         views, (_, name) = self.stream_views(), self._shown()
         shown = next((view for view in views if view.name == name), views[0])
@@ -127,11 +128,10 @@ class Analysis(Folds):
         return self.chosen_stream
 
     def along(self, view: "MonitorView", lens: Lens, kinds: Sequence[str] = ()) -> "MonitorView":
-        """Return a copy of an earlier frozen view, in which the timelines show another part of the session.
+        """Return a copy of `view`, an earlier frozen view, in which the timelines show another part of the session.
 
-        `lens`: the part of the session that the timelines show. The timelines end at the time of `view`; the latency
-        timeline ends at the last second that was complete then. `kinds`: kinds of sensors, such as "temp". Each sensor
-        of these kinds gets a timeline.
+        `lens`: that part. No timeline goes beyond the time of `view`. `kinds`: kinds of sensors, such as "temp". Each
+        sensor of these kinds gets a timeline.
         """
         with self.lock:
             return self.faults.attempt("view: along", lambda: self._along(view, lens, kinds), lambda: view)[0]
@@ -153,7 +153,7 @@ class Analysis(Folds):
 
 
 class _Part(Generic[T]):
-    """A descriptor for one part of a `MonitorView`. The part is computed at the first reading, and then stored."""
+    """A descriptor for one part of a `MonitorView`, which computes the part when it is first read, and stores it."""
 
     def __init__(self, make: "Callable[[MonitorView], T]") -> None:
         self._make = make
@@ -175,8 +175,8 @@ class _Part(Generic[T]):
 class MonitorView:
     """Everything that a screen shows at one moment. Each part is computed when it is first read.
 
-    If batches are folded between the making of the view and the first reading of a part, that part shows the later
-    moment. Call `freeze` to keep all parts at the present moment.
+    A part shows all batches that were folded before it was first read, even those after the view was made. Call
+    `freeze` to keep all parts at the present moment.
     """
 
     analysis: Analysis

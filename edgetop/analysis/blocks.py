@@ -1,8 +1,8 @@
 """Sums over a limited number of time blocks, and the precision of a mean computed from these sums.
 
-A session may last a week, but the memory of an analysis is fixed. So a block is one second long at first. If there are
-too many blocks, each two neighbours are joined. The sums are whole numbers, so the result does not depend on how the
-session was cut into batches.
+A session may last a week, but the memory of an analysis is fixed. So a block is one second long at first; when there
+are too many blocks, neighbours are joined in pairs. The sums are whole numbers, so the result does not depend on how
+the session was cut into batches.
 """
 
 import math
@@ -51,10 +51,9 @@ class Blocks:
         return self._first << self._doublings
 
     def add(self, second: Ints, values: Ints) -> None:
-        """Add values to the sums of the time blocks.
+        """Add each row of `values` to the sums of the time block that contains its session second, given in `second`.
 
-        Each row of `values` belongs to one session second, given in `second`. It is added to the time block that
-        contains this second. Rows from before the first time block are dropped.
+        Rows from before the first time block are dropped.
         """
         if not self._used and len(second):
             self._first = int(second.min())
@@ -76,7 +75,7 @@ class Blocks:
         self._used = max(self._used, int(place.max()) + 1)
 
     def _join(self) -> None:
-        """Make all blocks twice as long. Blocks 2n and 2n + 1 are added up to block n."""
+        """Make all blocks twice as long: add up blocks 2n and 2n + 1 to the new block n."""
         first, self._first, self._doublings = self._first, self._first >> 1, self._doublings + 1
         number = (first + np.arange(MOST_BLOCKS) >> 1) - self._first
         joined = np.zeros_like(self._sums)
@@ -85,9 +84,9 @@ class Blocks:
         self._used = int(number[self._used - 1]) + 1 if self._used else 0
 
     def sums(self) -> Ints:
-        """Return the sums as an array with one row for each time block, from the first to the last.
+        """Return the sums as an array with one row for each time block, in order of time.
 
-        Time blocks without values have a row too. The array shares its memory with this object, so do not store it.
+        Blocks without values have a row, too. The array shares its memory with this object, so do not store it.
         """
         return self._sums[: self._used]
 
@@ -110,14 +109,14 @@ class Mean:
 def batch_mean(
     amount: Ints, weight: Ints, least_weight: float, lacking: float = 0.0, at_ends: float | None = None
 ) -> Mean | None:
-    """Return the sum of `amount` divided by the sum of `weight`, with its 95 % interval.
+    """Return the sum of `amount` divided by the sum of `weight`, with its 95 % interval, or None without enough blocks.
 
-    The result is None if there are too few time blocks. `amount` and `weight` have one entry for each time block, in
-    order of time, such as energy and duration. The time blocks are joined to batches of about equal weight.
-    `least_weight`: the least weight of a batch. `lacking`: the weight of the time in which nothing was read. It widens
-    the interval, because the mean in this time is unknown. `at_ends`: None if each reading is a sample at a point in
-    time. If each reading is the mean since the previous reading, `at_ends` is the uncertainty of the amount at the
-    beginning and the end of the measured time. The interval then follows only from `at_ends` and `lacking`.
+    `amount` and `weight` have one entry for each time block, in order of time, such as energy and duration. The time
+    blocks are joined to batches of about equal weight, at least `least_weight`. `lacking`: the weight of the time in
+    which nothing was read. It widens the interval, because the mean in this time is unknown. `at_ends`: None if each
+    reading is a sample at a point in time. If each reading is the mean since the previous reading, `at_ends` is the
+    uncertainty of the amount at the beginning and the end of the measured time. The interval then follows only from
+    `at_ends` and `lacking`.
 
     For samples, the interval follows from the differences between successive batches. The scatter of all batches would
     also contain slow changes, which the readings show and which are no error (von Neumann 1941, Distribution of the

@@ -28,7 +28,7 @@ class Checkpoints:
         self._states: dict[int, tuple[Compressed, list[Compressed]]] = {}
 
     def save(self, at_ns: int, state: State) -> None:
-        """Store a copy of `state`. `at_ns`: the session time in ns up to which the state is complete."""
+        """Store a copy of `state`: the state of an analysis with all data up to the session time `at_ns`, in ns."""
         arrays: list[Compressed] = []
         rest = io.BytesIO()
         _Pickler(rest, 5, buffer_callback=lambda array: arrays.append(compress(array.raw()))).dump(state)

@@ -18,7 +18,7 @@ TOO_SLOW = "too slow"
 
 @frozen
 class MissCause:
-    """The reason why inferences missed the deadline, or still ran when the next inference was due.
+    """The reason why inferences missed the deadline, or why they still ran when the next inference was due.
 
     Times are rounded to three digits, so that an event about the cause is repeated only when a time changes visibly.
     """
@@ -104,7 +104,7 @@ def view_deadline(
 
 
 def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> MissCause | None:
-    """Return the cause of the misses if the median inference by itself takes longer than the budget, or else None.
+    """Return the cause of the misses if the median inference alone takes longer than the budget, or else None.
 
     `p50_ns`: the median service time in ns. `budget_ns`: how long an inference may take, in ns. `full_speed_ns`: the
     median at the beginning of the session, at full speed; None if it is unknown. The cause is named `too slow` if the
@@ -121,12 +121,12 @@ def too_slow(p50_ns: float, budget_ns: float, full_speed_ns: float | None) -> Mi
 
 
 def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
-    """Return the cause of the misses of the load's deadline.
+    """Return why inferences missed the deadline of the load.
 
-    The cause's name is "unknown" if no cause explains at least half of the slow inferences.
+    The name of the cause is "unknown" if no cause explains at least half of the slow inferences.
 
-    `late`: the figures of the time with misses. `load`: the load, which contains the deadline. `full_speed_ns`: the
-    median service time at the beginning of the session, in ns; None if it is unknown.
+    `late`: the figures of the time with misses. `full_speed_ns`: the median service time at the beginning of the
+    session, in ns; None if it is unknown.
     """
     deadline_ns = load.deadline_ns or 0
     if slow := too_slow(late.p50_ns, deadline_ns, full_speed_ns):
@@ -142,10 +142,10 @@ def why_late(late: Late, load: Load, full_speed_ns: float | None) -> MissCause:
 
 
 def _why_started_late(late: Late, load: Load) -> str:
-    """Return the name of the reason why inferences started late, such as "waiting" or "unknown".
+    """Return why inferences started late: "waiting", "cpu-quota", "scheduling", or "unknown".
 
-    The delays of the starts are known only for a load at a fixed rate. For other loads, the result is "waiting" if the
-    engine is nearly always busy, and "unknown" if not. `late`: the figures of the time with misses. `load`: the load.
+    How late they started is known only for a load at a fixed rate. For any other load, the result is "waiting" if the
+    engine is nearly always busy, and "unknown" if not. `late`: the figures of the time with misses.
     """
     if late.starts is not None:
         return late.starts.cause()

@@ -119,8 +119,8 @@ class PowerView:
     def board(self) -> RailView | None:
         """Return the rail that stands for the power of the whole board, or None if there is no such rail.
 
-        It is the total. Without a total, it is a sum of rails that the board's chips report. The note of the sensor
-        says what a sum leaves out.
+        The result is the total rail or, without a total rail, a sum of rails that the board's chips report. The note of
+        its sensor says what such a sum leaves out.
         """
         return None if self.leading is None or self.leading.track.info.role == PART else self.leading
 
@@ -161,7 +161,7 @@ class EnergyView:
 
     @property
     def leading(self) -> CostView | None:
-        """Return the cost of an inference on the total rail or, without a total, on the best other rail.
+        """Return the cost of an inference on the total rail or, without a total rail, on the best other rail.
 
         A sum of rails is better than a single part of the board. Of several parts, the part that draws most is taken.
         The result is None if there is no rail.
@@ -200,8 +200,8 @@ class PowerRails:
 
         `tracks`: the readings of all sensors. `axis`: the time axis of the timeline; None for no timeline. `until_ns`:
         the session time in ns at which the measured phase ends, or now. `is_each_precise`: True gives every rail its
-        confidence interval; False gives it only to the leading rail. It is the total; without a total, the greatest sum
-        of rails; without both, the greatest rail.
+        confidence interval; False gives one only to the leading rail. The leading rail is the total; without a total,
+        the greatest sum of rails; without both, the greatest rail.
         """
         volts = {track.info.label: track.mean for track in tracks.views("volt")}
         rails = [
@@ -250,7 +250,7 @@ class PowerRails:
 
 
 def _weight(rail: RailView) -> tuple[bool, float]:
-    """Return a sort key for the rails of a board without a total. The rail with the greatest key is the leading rail.
+    """Return a sort key for the rails of a board without a total rail. The greatest key is that of the leading rail.
 
     A sum of rails has a greater key than any single part of the board. Of two parts, the part that draws more power has
     the greater key.
@@ -261,7 +261,7 @@ def _weight(rail: RailView) -> tuple[bool, float]:
 def _trust(rail: RailView) -> tuple[bool, bool, int]:
     """Return a sort key for several total rails. The rail with the lowest key is used.
 
-    A rail with readings comes before a rail without readings, then the more accurate instrument comes first.
+    Rails with readings come first; among these, the rail with the most accurate instrument.
     """
     return not rail.covered_s, not rail.track.count, accuracy_rank(rail.track.info)
 
@@ -283,8 +283,8 @@ def view_energy(
 
     `power`: the power of the rails. `statistics`: the inferences of the whole session. `measured_ns`: the length of the
     measured phase in ns. `manifest`: the load, the idle baseline and the battery of the session. `only_leading`: True
-    returns only the leading rail: the total or, on a board without a total, the greatest sum of rails. On a board
-    without both, it is the greatest rail.
+    returns only the leading rail: the total; without a total, the greatest sum of rails; without both, the greatest
+    rail.
     """
     load, methodology = (manifest.load, manifest.methodology) if manifest else (Load(), Methodology())
     has_baseline = methodology.idle_baseline_s is not None
@@ -352,8 +352,8 @@ def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, l
 def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
     """Whether the mean of the readings may be wrong, because all of them fall on the same phase of the load's period.
 
-    For example, the board is busy for 30 ms of every 100 ms, and readings come evenly at 10 Hz. The energy may then be
-    wrong by half. `statistics`: the inferences of the session. `load`: the load.
+    For example, if the board is busy for 30 ms of every 100 ms, and readings come evenly at 10 Hz, the energy may be
+    wrong by half. `statistics`: the inferences of the session.
     """
     rate_hz = statistics.throughput_hz or 0.0
     busy = statistics.mean_ns / 1e9 * rate_hz / max(load.streams, 1)
@@ -389,8 +389,8 @@ def _board_w(
     `power` is None if it is unknown. `reason` says why the power, or the energy of one inference from which the power
     is computed, is unknown. It is None if both are known. `total`: the measured energy and power of the whole board.
     `statistics`: the inferences of the session. `load`: how inferences were requested, such as at a fixed rate.
-    `ran_hz`: the rate at which the power was measured, in inferences per second. `rate_hz`: the rate for which the
-    power is wanted.
+    `ran_hz`: the rate of the session, at which the power was measured. `rate_hz`: the rate for which the power is
+    wanted. Both are in inferences per second.
     """
     unknown = _why_power_is_unknown(total.rail, total.covered, statistics, load)
     ran_w, idle_w = total.rail.precise, total.rail.idle

@@ -56,7 +56,7 @@ class EventFigures:
 
 
 class EventCounts:
-    """Adds up what the CPU and the kernel counted for the engine's threads over the measured phase."""
+    """Adds up the events that the CPU and the kernel counted for the engine's threads over the measured phase."""
 
     def __init__(self) -> None:
         self._integrals = SensorIntegrals(_averages)
@@ -70,7 +70,7 @@ class EventCounts:
     def figures(
         self, until_ns: int, measured_ns: int | None, inferences: int, missing: tuple[MissingSensor, ...]
     ) -> EventFigures | None:
-        """Return what was counted for one inference on average, or None if the session has no counters.
+        """Return how many events of each kind an inference caused on average, or None if the session has no counters.
 
         `until_ns`: the session time in ns at which the measured phase ends, or now. `measured_ns`: the length of the
         measured phase in ns. `inferences`: the number of inferences in the phase. `missing`: the sensors that could not
@@ -95,9 +95,9 @@ class EventCounts:
         )
 
     def _of(self, label: str, until_ns: int) -> Integral | None:
-        """Return what was counted of the event `label`, or None if the session has no counter for it.
+        """Return the integral of the counter for the event `label`, such as "cycles", or None if the session has none.
 
-        `until_ns`: the session time in ns up to which readings count.
+        `until_ns`: the session time in ns at which the integral ends.
         """
         integrals = self._integrals.by_id.get(f"rate/{label}")
         return integrals[0].until(until_ns) if integrals else None

@@ -1,6 +1,7 @@
 """Index of the events that say what happened at a time: busy processes, profiling rounds, slow reads of sensors.
 
-Events are dropped by age and never by number, so results do not depend on how a session is cut into batches.
+Events are dropped when they are too old, and not when there are too many, so results do not depend on how a session is
+cut into batches.
 """
 
 from bisect import bisect_left
@@ -86,8 +87,8 @@ class EventIndex:
     def overlaps(self, kind: type[Body], begin_ns: int, end_ns: int, after_ns: int = 0) -> bool:
         """Whether an event of the class `kind` overlaps a span of session time.
 
-        `begin_ns` and `end_ns` are the limits of the span in ns. The span is extended backwards by `after_ns`. Events
-        that end 3 s or more after the span do not count, because a live run does not know them yet.
+        The span lasts from `begin_ns` - `after_ns` to `end_ns`, in ns. Events that end 3 s or more after the span are
+        left out, because a live run does not know them yet.
         """
         if kind not in self._ends:
             self._ends[kind] = sorted(_end_and_begin(*dated) for dated in self._events[kind])
@@ -99,8 +100,8 @@ class EventIndex:
     def competitor_at(self, second: int) -> tuple[str, bool]:
         """Return `(name, began)` for the busy process that was reported nearest to the session second `second`.
 
-        `began` says whether the process began to be busy at that time. The name is "" if no process was reported near
-        the second.
+        `began`: whether the process began to be busy within 3 s of `second`. The name is "" if no process was reported
+        near `second`.
         """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]
@@ -110,10 +111,10 @@ class EventIndex:
         return nearest.name, bool(nearest.began) and abs(t_ns - second * NS) <= KNOWN_WITHIN_S * NS
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
-        """Return `(name, percent)`: the process that took most CPU between two session seconds, and its CPU use.
+        """Return `(name, percent)`: the process with the highest CPU use between two session seconds, and this CPU use.
 
-        The percentage is of one core. The result is None if no process was reported. Only the last 15 minutes of the
-        span are searched.
+        The CPU use is in percent of one core. The result is None if no process was reported. Only the last 15 minutes
+        of the span are searched.
         """
         begin_s = max(start_s, end_s - FAR_BACK_S)
         most: dict[str, float] = {}
@@ -126,10 +127,10 @@ class EventIndex:
         return name, most[name]
 
     def memory_taker(self, start_s: int, end_s: int) -> MemoryTaken | None:
-        """Return the report with the greatest rise of a program's memory, or None if there is no report.
+        """Return the report of the greatest rise of a program's memory before or during a span of time, or None.
 
-        Only reports from between the session seconds `start_s` - MEMORY_BEFORE_S and `end_s` count. Reports from before
-        `end_s` - FAR_BACK_S do not count.
+        `start_s` and `end_s`: the first and the last session second of the span. The search begins MEMORY_BEFORE_S
+        seconds before the span, but not more than FAR_BACK_S seconds before its end.
         """
         begin_s = max(start_s - MEMORY_BEFORE_S, end_s - FAR_BACK_S)
         near = [taken for t_ns, taken in self._events[MemoryTaken] if begin_s <= t_ns // NS <= end_s + 1]
@@ -145,7 +146,7 @@ class EventIndex:
 
 
 class Competitors:
-    """Collects the names of other processes that took CPU time during the session."""
+    """Collects the names of the processes, other than the engine, that took CPU time during the session."""
 
     def __init__(self) -> None:
         self._names: dict[str, float] = {}  # The highest CPU use of each process, in percent of a core.

@@ -28,10 +28,10 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Notes(threading.local):
-    """The names of the failed folds and figures that a thread read while it computed a figure, the first read first.
+    """The names of the failed folds and figures that a thread has read since it began to compute a figure, in order.
 
-    To compute a figure, a second figure may have to be computed. The second figure depends only on the names that were
-    added since its own computation began.
+    While the thread computes one figure, it may have to compute another figure. That figure depends only on the names
+    that were added since its own computation began.
     """
 
     names: list[str] | None = None  # None while no figure is being made.
@@ -68,9 +68,9 @@ class Faults:
         self.now_ns, self.session = 0, ""
 
     def add(self, name: str, error: Exception, also: Iterable[str] = ()) -> None:
-        """Store the error `error`, which the fold or figure `name` raised.
+        """Store `error`, which the fold or figure `name` raised.
 
-        `also`: names of other folds that cannot work without this fold.
+        `also`: names of other folds, which cannot work without the fold `name`.
         """
         text = " ".join(f"{type(error).__name__}: {error}".split())
         lines = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-MAX_FRAMES))
@@ -88,7 +88,7 @@ class Faults:
         return tuple(fault for name, fault in self.found.items() if fault.where == name)
 
     def behind(self, names: Iterable[str]) -> Fault:
-        """Return the fault that makes a figure unavailable. Call it only if there is a fault.
+        """Return the fault that makes a figure unavailable. Call the method only if there is a fault.
 
         `names`: the folds and figures on which the figure depends.
         """
@@ -172,9 +172,9 @@ class Guard:
         return found
 
     def _guarded(self, attribute: str, function: Callable[..., Guarded]) -> Callable[..., Guarded]:
-        """Return a version of `function`, a method of a fold, that catches errors. `attribute`: the method's name.
+        """Return a version of `function`, a method of the fold, that stores its errors. `attribute`: the method's name.
 
-        Until an error occurs, the returned function is nearly as quick as the function itself.
+        Until an error occurs, the version is nearly as quick as `function`.
         """
         failed = self._faults.found
 
@@ -211,9 +211,10 @@ class Guard:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Store the error.
+        """Store `error`, which the fold raised.
 
-        If `error` is a MemoryError, it is raised. Raises UnavailableError if the empty fold failed as well.
+        A MemoryError is raised again instead. Raises UnavailableError if the fold had failed before, so that the error
+        comes from the empty fold in its place.
         """
         if isinstance(error, MemoryError):
             raise error
@@ -242,10 +243,7 @@ def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Yield an empty set that gets the names of the failed folds and figures read within this context.
-
-    A fold is a part of the analysis.
-    """
+    """Yield an empty set that gets, at the end of the context, the names of failed folds and figures read within it."""
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer
     begin = len(names)
@@ -260,8 +258,7 @@ def noting() -> Iterator[set[str]]:
 def aside() -> Iterator[None]:
     """Within this context, reading a failed fold or figure does not make the current figure unavailable.
 
-    Use it for data that the figure can do without. The current figure is the figure that is being computed in this
-    thread.
+    Use the context for data that the figure can do without. The current figure is the one that this thread computes.
     """
     names = _notes.names
     begin = len(names or ())
@@ -273,9 +270,9 @@ def aside() -> Iterator[None]:
 
 
 def note(names: Collection[str]) -> None:
-    """Add names of failed folds or figures to the names on which the current figure depends.
+    """Add names of failed folds or figures to those on which the current figure depends.
 
-    The current figure is the figure that is being computed in this thread.
+    The current figure is the one that this thread computes.
     """
     if names and _notes.names is not None:
         _notes.names.extend(names)

@@ -1,4 +1,4 @@
-"""Findings about a session: reasons to doubt its figures, and hints.
+"""Findings about a session: reasons to doubt its figures, and hints for a faster model.
 
 A finding contains only data. `edgetop.wording.notice_words` makes its message and advice. The codes are a contract with
 users (`edgetop help warnings`).
@@ -69,7 +69,7 @@ class WarmupShort:
 
 @frozen
 class NotSettled:
-    """The finding that some percentiles may still change when more inferences are measured."""
+    """The finding that some percentiles may still change if more inferences are measured."""
 
     quantiles: tuple[float, ...]
     count: int  # of inferences

@@ -76,7 +76,7 @@ class Feed(Protocol):
 def once(make: Made) -> Made:
     """Return a version of a method of `Folds` that caches its result until the next batch.
 
-    If the method raises an error, its result for an empty session is returned instead.
+    If the method raises an error, the version returns what the method returns for an empty session.
     """
     name = f"figures: {make.__name__.strip('_')}"
 
@@ -262,9 +262,9 @@ class Folds:
         self.forecast.fold(batch)
 
     def _at_equal_position(self, seconds: Seconds) -> Seconds:
-        """Return the seconds with times per token that are converted to one position in the context.
+        """Return a copy of `seconds` in which the times per token are converted to one position in the context.
 
-        If the part of the analysis that converts them has failed, return the same seconds without inferences.
+        If the part of the analysis that converts them has failed, the copy has no inferences.
         """
         with contextlib.suppress(UnavailableError):
             judged: Seconds = self.positions.judged(seconds)
@@ -282,7 +282,7 @@ class Folds:
         return len(self.streams) > 1
 
     def _begin_streams(self, streams: ByStream) -> None:
-        """Create the folds of each stream that has no folds yet. `streams`: the new seconds of each stream."""
+        """Create the folds of each stream in `streams`, the new seconds by stream, that has no folds yet."""
         for number in streams.numbers:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue
@@ -338,16 +338,15 @@ class Folds:
                 self.usage.on_event(event)
 
     def save_checkpoint(self, at_ns: int, ahead: "Folds") -> None:
-        """Save the state of `ahead`, so that these folds can continue from it later.
+        """Save the state of `ahead`, from which these folds can continue later, after a jump in a replay.
 
-        `ahead`: other folds of the same session, which have taken all its batches up to the session time `at_ns`, in
-        ns.
+        `ahead`: other folds of the same session, which have taken all data up to the session time `at_ns`, in ns.
         """
         state = {name: part for name, part in vars(ahead).items() if name not in _NOT_OF_SESSION}
         self._checkpoints.save(at_ns, state)
 
     def twin(self: Twin) -> Twin:  # noqa: PYI019  Python 3.10 has no Self
-        """Return new folds without data, with the alert rules of these folds."""
+        """Return new folds without data, but with the same alert rules of the user."""
         return type(self)(self._rules)
 
     def reset(self) -> None:
@@ -402,7 +401,7 @@ class Folds:
         return views[0] if len(views) == 1 else None
 
     def totals(self) -> Counted | None:
-        """Return the counts of inferences of the whole session, over all streams, or None if nothing was measured."""
+        """Return the totals over all inferences and streams of the session, or None if nothing was measured."""
         return self.latency.statistics(self.progress.measured_until_ns)
 
     def statistics(self) -> Statistics | None:
@@ -444,9 +443,9 @@ class Folds:
     def power_view(self, axis: Axis | None = None) -> PowerView:
         """Return the power of all rails over the measured phase.
 
-        The leading rail is the total; without a total, the greatest sum of rails; without both, the greatest rail.
         `axis`: the time axis for a timeline of the leading rail's power. Only the leading rail then gets confidence
-        intervals. None for no timeline, but confidence intervals for every rail.
+        intervals. None for no timeline, but confidence intervals for every rail. The leading rail is the total; without
+        a total, the greatest sum of rails; without both, the greatest rail.
         """
         return self.power.view(self.tracks, axis, self.progress.measured_until_ns, is_each_precise=axis is None)
 
@@ -472,18 +471,15 @@ class Folds:
     def energy_view(self, power: PowerView, *, only_leading: bool = False) -> EnergyView:
         """Return the energy of one inference, over the whole session.
 
-        `power`: the power of the rails. `only_leading`: True returns only the leading rail. It is the total; without a
-        total, the greatest sum of rails; without both, the greatest rail.
+        `power`: the power of the rails. `only_leading`: True returns only the leading rail: the total; without a total,
+        the greatest sum of rails; without both, the greatest rail.
         """
         measured_ns = self.progress.view().measured_ns
         return view_energy(power, self.totals(), measured_ns, self.manifest, only_leading=only_leading)
 
     @once
     def ab_view(self) -> AbView | None:
-        """Return the comparison of A and B, or None if there is none.
-
-        It exists only in an A/B session, after its first turn has begun.
-        """
+        """Return the comparison of A and B, or None without an A/B session or before its first turn."""
         return self.ab.view(self.manifest)
 
     @once
@@ -515,7 +511,7 @@ class Folds:
 
     @once
     def alerts_view(self) -> AlertsView:
-        """Return the alerts of the whole session, even if latency statistics on the screen were reset later.
+        """Return the alerts of the whole session. The user's reset of the latency statistics does not affect them.
 
         If a part of the analysis failed, the alerts that need this part are missing.
         """
@@ -541,7 +537,7 @@ class Folds:
         )
 
     def memory_left_mib(self) -> float | None:
-        """Return the MiB that can still be allocated, or None if unknown.
+        """Return how much memory can still be allocated, in MiB, or None if unknown.
 
         The limit is the cgroup's memory limit or the board's memory, whichever is nearer.
         """
@@ -550,7 +546,7 @@ class Folds:
 
     @once
     def spans(self) -> tuple[SpanFigures | None, SpanFigures | None]:
-        """Return `(burst, sustained)`: the figures of the first and of the last steady span.
+        """Return `(burst, sustained)`: the figures of the first steady 30 s and of the last steady span of the session.
 
         Each is None if it is unknown, or if the session has several streams.
         """

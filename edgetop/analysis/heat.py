@@ -82,7 +82,7 @@ def view_thermal(tracks: Tracks, axis: Axis) -> ThermalView:
 
 
 def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None = None) -> ThermalView:
-    """Return a copy of the thermal view `view` with timelines along another time axis, `axis`.
+    """Return a copy of `view` in which the timelines have another time axis, `axis`.
 
     `tracks`: the readings of all sensors. `until_s`: the session second at which the timelines end; None for now.
     """
@@ -96,11 +96,11 @@ def along(view: ThermalView, tracks: Tracks, axis: Axis, until_s: float | None =
 
 
 def _leading(tracks: Tracks, groups: Sequence[tuple[TrackView, ...]]) -> TrackView | None:
-    """Return the clock to show, or None if there is none.
+    """Return the clock that the screen shows, or None if there is no clock.
 
-    The result is the firmware's clock. Without this clock, it is the clock whose cap fell furthest. If no cap fell, the
-    group with the highest frequency is chosen, and of its clocks the clock with the highest mean. `groups`: the clocks
-    of each group. `tracks`: the readings of all sensors.
+    The result is the firmware's clock. Without this clock, it is the clock whose cap fell furthest. If no cap fell, it
+    is the clock with the highest mean in the group with the highest frequency. `groups`: the clocks of each group.
+    `tracks`: the readings of all sensors.
     """
     clocks = [clock for group in groups for clock in group]
     firmware = next((clock for clock in clocks if clock.info.label == FIRMWARE_CLOCK), None)

@@ -85,7 +85,7 @@ class ThreadView:
 
 
 class ThreadTally:
-    """Adds up how the engine's threads shared the work of instrumented inferences, if the runtime reports it."""
+    """Adds up, over instrumented inferences, how the engine's threads shared the work, if the runtime reports it."""
 
     def __init__(self) -> None:
         self._count = self._all_ns = self._wait_ns = self._moves = 0
@@ -165,7 +165,7 @@ class Operators:
                 del unmatched[number]
 
     def marks(self, axis: Axis) -> Points:
-        """Return a timeline of the profiling rounds. A column with a round has a value, every other column is NaN."""
+        """Return a timeline with a value in each column in which a profiling round ran. Other columns are NaN."""
         return self._marks.points(axis)
 
     def _on_event(self, event: Event) -> None:
@@ -196,9 +196,9 @@ class Operators:
             self.threads.add(use)
 
     def _take(self, burst: Burst, info: BurstInfo, counts: tuple[EventCounts, ...]) -> None:
-        """Add a profiling round: `burst`, with its figures `info`. `counts`: what was counted in its operators.
+        """Add the profiling round `burst`, with its figures `info`. `counts`: the events counted in its operators.
 
-        A round disturbed by other processes counts only until the first undisturbed round.
+        A round that other processes disturbed is used only until the first undisturbed round arrives.
         """
         if info.disturbed and self._is_undisturbed:
             return
@@ -216,7 +216,7 @@ class Operators:
     def view(self) -> OperatorsView:
         """Return the present state of the operators.
 
-        Until the next profiling round, the result is the same object, so that a pane can skip drawing.
+        Until the next profiling round, the same object is returned, so that a pane can skip drawing.
         """
         if self._view is None:
             self._view = self._made()
@@ -268,11 +268,11 @@ def sound_use(use: ThreadUse) -> ThreadUse | None:
 
 
 def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burst, BurstInfo]]:
-    """Return the last profiling rounds that show the present state, the oldest first.
+    """Return the last profiling rounds, as far as they show the present state, in order of time.
 
-    `bursts` has all rounds with their figures, in order of time. The result has the last LEAST_BURSTS rounds. If they
-    have fewer than LEAST_RUNS inferences together, earlier rounds are added, from the latest back. An earlier round is
-    added only if its inferences took about as long as those of the last LEAST_BURSTS rounds.
+    `bursts`: all rounds with their figures, in order of time. The result has the last LEAST_BURSTS rounds. If they have
+    fewer than LEAST_RUNS inferences together, earlier rounds are added, from the latest back. An earlier round is added
+    only if its inferences took about as long as those of the last LEAST_BURSTS rounds.
     """
     newest_first = list(reversed(bursts))
     recent, before = newest_first[:LEAST_BURSTS], newest_first[LEAST_BURSTS:]

@@ -1,7 +1,7 @@
 """The latency of calls, in groups by the size of their inputs: tokens, batch, image size.
 
-If there are many calls in a second, only a sample of the calls is recorded with the size. So the groups have fewer
-calls than were made. In older recordings, a size is recorded only if it differs from the size of the previous call.
+If there are many calls in a second, a size is recorded for only some of them. So the groups together have fewer calls
+than were made. In older recordings, a size is recorded only if it differs from the size of the previous call.
 """
 
 import math
@@ -45,7 +45,7 @@ class InputSizes:
 
     @property
     def differ(self) -> bool:
-        """Whether the two sizes differ so much that latencies in the burst and later ones cannot be compared."""
+        """Whether the two sizes differ so much that the latencies in the burst and afterwards cannot be compared."""
         return abs(self.later / self.burst - 1) > INPUTS_GREW
 
 
@@ -87,10 +87,10 @@ class InputShapes:
             self._add(number, readings[readings["sensor"] == size], readings[readings["sensor"] == took])
 
     def _add(self, number: int, sizes: Readings, calls: Readings) -> None:
-        """Add calls of one stream. Two readings with the same time belong to one call.
+        """Add calls of one stream. A size and a latency with the same time belong to one call.
 
-        `number`: the stream's number. `sizes`: readings of the input sizes. `calls`: readings of the latencies. A call
-        counts only if both its size and its latency were read.
+        `number`: the stream's number. `sizes`: readings of the input sizes. `calls`: readings of the latencies. Calls
+        without a size or without a latency are left out.
         """
         _, of_size, of_call = np.intersect1d(sizes["t_ns"], calls["t_ns"], return_indices=True)
         elements, latency_ms = sizes["value"][of_size], calls["value"][of_call]

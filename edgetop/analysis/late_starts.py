@@ -40,7 +40,7 @@ TIMER_NS = 1_000_000
 
 @frozen
 class LateStarts:
-    """How late inferences started, from the seconds in which deadlines were missed. Figures have two digits."""
+    """How late inferences started in the seconds in which deadlines were missed. Figures have two digits."""
 
     queued_share: float  # inferences due while the one before was running, divided by those late only by their start
     wait_ns: float  # mean lateness of all
@@ -66,7 +66,7 @@ def find_late_starts(seconds: Seconds, load: Load, signals: Signals | None = Non
 
     The result is also None without a deadline, or if the load does not request inferences at a fixed rate. At a fixed
     rate, an inference queues if the response time of the previous inference is longer than the time between two
-    requests. `seconds`: the table with one row per second. `signals`: the sensors' readings; None if there are none.
+    requests. `seconds`: the seconds to examine. `signals`: the sensors' readings; None if there are none.
     """
     if seconds.response is None or load.mode != "fixed" or not load.rate_hz or not load.deadline_ns:
         return None

@@ -1,7 +1,7 @@
 """The distribution of latencies over time for a heat map, in columns of several seconds.
 
-The histograms of the latest seconds are stored one by one. Older histograms are added up in bins of several seconds.
-The memory is fixed: if a session is too long for the number of bins, neighbouring bins are merged.
+Histograms of the latest seconds are stored one by one, and older histograms as sums over several seconds (bins). The
+memory is fixed: if a session is too long for the number of bins, neighbouring bins are merged.
 """
 
 from collections.abc import Sequence
@@ -66,10 +66,10 @@ class LatencyAxis:
         return _row_edges(self.low_ns, self.high_ns, rows)
 
     def shares(self, column: HeatColumn, rows: int) -> Floats:
-        """Return the share (0 to 1) of the column's inferences in each row of the heat map, the lowest row first.
+        """Return the share (0 to 1) of the column's inferences in each of the `rows` rows, the lowest row first.
 
-        `rows`: the number of rows. The result has one more entry at its end, for latencies above the axis. The
-        inferences of a histogram bucket are spread evenly over the bucket.
+        The result has one more entry at its end, for latencies above the axis. The inferences of a histogram bucket are
+        spread evenly over the bucket.
         """
         bucket = column.bucket.astype(np.int64)
         low, high = (histogram.lower_edge_ns(bucket + side).astype(np.float64) for side in (0, 1))
@@ -81,9 +81,9 @@ class LatencyAxis:
         return np.where(counts >= LEAST_INFERENCES, counts, 0.0) / max(float(cumulative[-1]), 1.0)
 
     def row_of(self, ns: float, rows: int) -> int:
-        """Return the number of the row that shows a latency. Row 0 is the lowest.
+        """Return the number of the row that shows the latency `ns`. Row 0 is the lowest of the `rows` rows.
 
-        `ns`: the latency in ns. `rows`: the number of rows. The result for a latency above the axis is `rows`.
+        The result for a latency above the axis is `rows`.
         """
         place = floor(log(max(ns, self.low_ns) / self.low_ns) / log(self.high_ns / self.low_ns) * rows)
         return min(max(place, 0), rows)
@@ -100,8 +100,8 @@ def choose_latency_axis(columns: Sequence[HeatColumn], deadline_ns: float | None
     """Return a latency axis that fits these columns. Pass at least one column.
 
     One outlier does not change the axis. `deadline_ns`: a deadline in ns that the axis includes if it is near enough;
-    None for no deadline. `zoom`: how often the user has zoomed in. Each time, the upper end moves towards the lower
-    end: the logarithm of their ratio is divided by 1.5.
+    None for no deadline. `zoom`: how many times the user has zoomed in. Each time, the upper end moves towards the
+    lower end: the logarithm of their ratio is divided by 1.5.
     """
     medians = [column.p50_ns for column in columns]
     least, greatest = max(min(medians), 1.0), max(*medians, 1.0)
@@ -192,9 +192,9 @@ class LatencyHeat:
         self._kept[key] = column
 
     def _sum_of_bins(self, from_s: int, to_s: int, border_s: int) -> "_Sum | None":
-        """Return the sum of the bins that begin between session seconds `from_s` and `to_s`, or None if there are none.
+        """Return the sum of the bins that begin between the session seconds `from_s` and `to_s`, or None without bins.
 
-        Only bins before the second `border_s` count. If the time from `from_s` to `to_s` is shorter than a bin, the
+        Only bins before the second `border_s` are added. If the time from `from_s` to `to_s` is shorter than a bin, the
         result is the bin that contains this time.
         """
         begin, end = -(-from_s // self._bin_s), -(-min(to_s, border_s) // self._bin_s)
@@ -207,7 +207,7 @@ class LatencyHeat:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sum:
-    """A histogram that stores only the buckets with inferences, and the exact shortest and longest latency."""
+    """The histogram of some latencies: only its buckets with inferences, and the exact shortest and longest latency."""
 
     bucket: npt.NDArray[np.int16]
     counts: npt.NDArray[np.int64]

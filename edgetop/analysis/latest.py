@@ -16,7 +16,7 @@ _MOST_PARTS = 64
 
 
 class LatestInferences:
-    """The latest inferences of the measured phase: as many whole seconds as are needed for EXACT_INFERENCES inferences.
+    """The latest inferences of the measured phase, in whole seconds with at least EXACT_INFERENCES inferences together.
 
     Which inferences are stored does not depend on how they were cut into batches.
     """
@@ -53,7 +53,7 @@ class LatestInferences:
         return self._room[self._begin : self._end]
 
     def _move(self, wanted: int) -> None:
-        """Move the inferences to the front of the buffer, and make room for `wanted` inferences in all.
+        """Move the stored inferences to the front of a buffer that has room for `wanted` inferences, including them.
 
         A buffer of a suitable size is used again, because filling new memory takes time.
         """
@@ -67,8 +67,9 @@ class LatestInferences:
     def __getstate__(self) -> tuple[int, int, dict[str, npt.NDArray[np.generic]]]:
         """Return `(complete_from_ns, first_ns, columns)` for pickling, in a form that compresses well.
 
-        All inferences since `complete_from_ns` are stored. `first_ns` is the time of the first. `columns` is a dict
-        with one array for each field of the inferences. Times are stored as differences from the time before.
+        All inferences since the session time `complete_from_ns` are stored, and the first of them has the time
+        `first_ns`. `columns` is a dict with one array for each field of the inferences. Each time is stored as the
+        difference from the previous time.
         """
         held = self._held()
         columns = {name: np.ascontiguousarray(held[name]) for name in INFERENCE.names or ()}
@@ -93,9 +94,9 @@ class LatestInferences:
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Drop all inferences up to the end of the last second in which some inferences are missing.
+        """Drop the inferences of the last incomplete second and of all seconds before it.
 
-        Inferences of a second are missing if its row in `seconds` counts more inferences than are stored here.
+        A second is incomplete if its row in `seconds` counts more inferences than are stored here.
         """
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]
@@ -105,7 +106,7 @@ class LatestInferences:
             self._forget_before(int(lacking[-1]) + NS)
 
     def drop_old(self) -> None:
-        """Drop the oldest seconds if the rest still contains at least EXACT_INFERENCES inferences."""
+        """Drop the oldest seconds, as long as at least EXACT_INFERENCES inferences remain."""
         if self._end - self._begin > EXACT_INFERENCES:
             self._forget_before(int(self._t_ns[self._end - EXACT_INFERENCES]) // NS * NS)
         if len(self._room) > _TOO_LARGE * max(self._end - self._begin, _LEAST_ROOM):
@@ -119,8 +120,8 @@ class LatestInferences:
 class LatestSeconds:
     """The latest rows of the table with one row per second.
 
-    Histograms older than a minute or two are compressed, because only figures of long times need them. At thousands of
-    inferences a second, they would otherwise take most of the memory of an analysis.
+    Histograms are compressed when they are a minute or two old, because then only figures of long times need them. At
+    thousands of inferences a second, they would otherwise take most of the memory of an analysis.
     """
 
     def __init__(self, most: int) -> None:

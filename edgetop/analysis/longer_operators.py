@@ -1,8 +1,8 @@
-"""Operators that sometimes take longer, as instrumented inferences show.
+"""Finds operators that sometimes take longer than usual, from the slow ones among the instrumented inferences.
 
-A plain inference has no times of operators. But if instrumented inferences are sometimes slow, and it is then nearly
-always the same operator that took longer, this operator probably makes plain inferences slow as well. If slow
-inferences were chance, it would be another operator each time, in proportion to the operators' shares of the time.
+A plain inference has no times of operators. But if nearly always the same operator took longer in slow instrumented
+inferences, this operator probably makes plain inferences slow as well. By chance, it would be another operator each
+time, in proportion to the operators' shares of the time.
 """
 
 import math
@@ -34,7 +34,7 @@ class LongerOperators:
         self._by_name: dict[str, _Longer] = {}
 
     def add(self, burst: ProfileBurst) -> None:
-        """Count the slow inference of a profiling round, and the operator that took longer in it.
+        """Add the slow inference of a profiling round, with the operator that took longer in it.
 
         A round without a slow inference (`burst.slow_ns` is None) changes nothing.
         """
@@ -44,7 +44,10 @@ class LongerOperators:
         self._add(burst, 1)
 
     def add_sum(self, bursts: ProfileBursts) -> None:
-        """Count the slow inferences of several profiling rounds, as a remote viewer gets them for the distant past."""
+        """Add the slow inferences of several profiling rounds.
+
+        `bursts`: the summary of these rounds that a remote viewer gets for the distant past.
+        """
         self._slow += max(bursts.slow_runs or 0, 0)
         self._add(bursts, max(bursts.longer_runs or 0, 0))
 
@@ -58,9 +61,9 @@ class LongerOperators:
             of_name.shares += count * min(max(float(of.longer_share or 0.0), 0.0), 1.0)
 
     def explain(self, least_ns: float) -> str:
-        """Return the operator that most often took longer in slow inferences, or "" if all may have done so by chance.
+        """Return the operator that took longer in most of the slow inferences, or "" if chance explains the slowness.
 
-        `least_ns`: operators that never took at least this many ns longer than usual do not count.
+        `least_ns`: operators that never took at least this many ns longer than usual are left out.
         """
         able = [name for name, one in self._by_name.items() if one.most_ns >= least_ns and self._is_no_chance(one)]
         return max(able, key=lambda name: (self._by_name[name].count, name), default="")
@@ -68,9 +71,9 @@ class LongerOperators:
     def _is_no_chance(self, one: _Longer) -> bool:
         """Whether an operator took longer in more slow inferences than chance explains. `one`: its counts.
 
-        By chance, its share of the slow inferences would be its share of the time. The probability is bounded by
-        Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based on the sum of observations,
-        Annals of Mathematical Statistics 23): exp(-n D), where D is the relative entropy.
+        By chance, the operator's share of the slow inferences would be its share of the time. The probability is
+        bounded by Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based on the sum of
+        observations, Annals of Mathematical Statistics 23): exp(-n D), where D is the relative entropy.
         """
         often, usual = one.count / max(self._slow, one.count), min(max(one.shares / one.count, 1e-9), 1 - 1e-9)
         if one.count < LEAST_LONGER or often <= usual:

@@ -1,8 +1,8 @@
 """Memory: how much the engine uses, of which kind, how much it may use, and whether it leaks.
 
-Every runtime's memory grows while it warms up, and again when an input is larger than all before. The growth of a leak
-does not stop. A leak is reported if the growth is significant, faster than a MiB an hour, spread over the whole time,
-and not levelling off. The growth with its interval is shown from the first minute on.
+Every runtime's memory grows while it warms up, and again when an input is larger than all earlier inputs. The growth of
+a leak does not stop. A leak is reported if the growth is significant, faster than a MiB an hour, spread over the whole
+time, and not levelling off. The growth with its interval is shown from the first minute on.
 """
 
 # ruff: noqa: RUF009  `_of` makes fields of a dataclass
@@ -89,7 +89,7 @@ class Slope:
 class GrowthView:
     """How the engine's memory grew in the measured phase.
 
-    Memory that was swapped out counts. Pages of files do not count.
+    Memory that was swapped out is included, and pages of files are not.
     """
 
     mib_per_h: Slope | None = None  # None if the session is too short to tell.
@@ -140,10 +140,7 @@ class MemoryView:
 
     @property
     def gpu(self) -> TrackView | None:
-        """Return the GPU memory of the engine or, if this is unknown, the GPU memory of all processes.
-
-        The result is None if both are unknown.
-        """
+        """Return the GPU memory of the engine or, if this is unknown, the GPU memory of all processes, or else None."""
         return self.accelerator or self.system_accelerator
 
 
@@ -174,7 +171,7 @@ def _stage_view(of: EngineMemory) -> StageView:
 
 
 def room(tracks: Tracks) -> TrackView | None:
-    """Return the sensor of the memory that is left, in MiB, or None if the board has no such sensor.
+    """Return the sensor of the memory that can still be allocated, in MiB, or None if the board has no such sensor.
 
     There may be two: the memory left below the cgroup's limit, and the memory left on the board. The result is the
     sensor with the lower value.
@@ -186,9 +183,9 @@ def room(tracks: Tracks) -> TrackView | None:
 
 
 def peak_mib(tracks: Tracks, stages: Iterable[StageView]) -> float | None:
-    """Return the most memory that the engine has used, in MiB, or None if unknown.
+    """Return the most memory that the engine has used at any time, in MiB, or None if unknown.
 
-    The result is the highest of three: the kernel's own maximum, which is read seldom, the readings of RSS, and
+    The result is the highest of three: the kernel's own maximum, which is read seldom; the readings of RSS; and
     `stages`, the memory that the engine reports at the steps of its run. In a short run, only `stages` may be known.
     """
     tops = [track.max for track in (tracks.one("mem/rss-peak"), tracks.one(RESIDENT)) if track]
@@ -270,10 +267,10 @@ class MemoryGrowth:
         return GrowthView(slope, None if is_early else bool(_is_leak(slope, t_h, mib)))
 
     def _series(self, name: str, whole: int) -> tuple[Floats, Floats]:
-        """Return two arrays: the middle of each block of time in s, and the engine's memory in MiB in this block.
+        """Return two arrays with an entry for each block of time: its middle in s, and the engine's memory in MiB.
 
-        `name`: the memory sensor, such as "mem/rss". `whole`: the number of complete blocks. The beginning of the
-        measured phase is left out.
+        `name`: the memory sensor, such as "mem/rss". `whole`: the number of complete blocks, to which the result is
+        limited. The beginning of the measured phase is left out.
         """
         nothing = np.empty(0)
         blocks, swapped = self._held[name], self._held[SWAPPED]
@@ -314,13 +311,13 @@ def slope_between(t: Floats, y: Floats) -> float:
 
 
 def robust_slope(t: Floats, y: Floats) -> Slope:
-    """Return the median slope of a series of points, with its 95 % interval.
+    """Return the median slope of the lines through all pairs of points, with its 95 % interval.
 
     `t`: at least ten times at even intervals. `y`: the value at each time. The memory of a process is its earlier
-    memory plus a change, so a fitted line would seem more certain than it is. So the interval is computed for a
-    random walk with drift, from the scatter of its steps. The slope of a line has 6/5 of the variance of the steps'
-    mean (Durlauf and Phillips 1988, Trends versus random walks in time series analysis, Econometrica 56(6)). If the
-    errors of the points are independent, the interval is wider than necessary.
+    memory plus a change, so a fitted line would seem more certain than it is. So the interval is computed for a random
+    walk with drift, from the scatter of its steps. The slope of a line has 6/5 of the variance of the steps' mean
+    (Durlauf and Phillips 1988, Trends versus random walks in time series analysis, Econometrica 56(6)). If the errors
+    of the points are independent, the interval is wider than necessary.
     """
     value = slope_between(t, y)
     steps = np.diff(y) / np.diff(t)

@@ -132,7 +132,7 @@ SHARES: Mapping[str, tuple[float, str]] = {
 
 @frozen
 class MeterError:
-    """By how much a power may be wrong: half of its 95 % interval in W, for the whole and for each kind of error.
+    """By how much a power may be wrong, in total and through each kind of error: half of its 95 % interval in W.
 
     A kind of error that the meter does not have is None.
     """
@@ -160,7 +160,7 @@ def meter_error(
 
     `info`: the sensor, which names its meter. `watts`: the mean power in W; None if unknown. `volts`: the mean voltage
     of the rail in V; None if no sensor measures it. `less_w`: another mean power of the same sensor in W, such as that
-    of an idle baseline. The result is then by how much `watts` - `less_w` may be wrong.
+    of an idle baseline. The result is then by how much the difference `watts` - `less_w` may be wrong.
     """
     meter = info.meter
     if meter is None or watts is None:
@@ -192,9 +192,10 @@ def meter_error(
 
 
 def _offset_w(chip: ChipLimits, watts: float, less_w: float | None, bus_v: float, per_shunt_volt: float) -> float:
-    """Return the limit of the error in W that the offsets of a chip cause in `watts` or, if given, `watts` - `less_w`.
+    """Return the largest error in W that the offsets of a chip can cause in `watts`.
 
-    `bus_v`: the voltage of the rail. `per_shunt_volt`: the power in W for each V across the shunt.
+    `less_w`: if given, the error in the difference `watts` - `less_w` is returned instead. `bus_v`: the voltage of the
+    rail. `per_shunt_volt`: the power in W for each V across the shunt.
     """
     bus_offset_v = chip.bus_offset_v + chip.bus_offset_per_k * WARMER_K
     shunt_offset_v = math.hypot(

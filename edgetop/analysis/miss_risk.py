@@ -94,7 +94,7 @@ def miss_risk(blocks: Ints, deadline_ns: int, misses: int, *, is_slowed: bool) -
     """Return the probability that an inference takes longer than the deadline, or the reason why it is unknown.
 
     `blocks`: latency histograms of successive blocks of time, as an array of shape (blocks, buckets). `deadline_ns`:
-    the deadline in ns. `misses`: how many of these inferences missed it. `is_slowed`: whether the model slowed down
+    the deadline in ns. `misses`: how many inferences of `blocks` missed it. `is_slowed`: whether the model slowed down
     during the session. If it did, the risk is unknown, because the inferences follow no common law.
     """
     if is_slowed:
@@ -117,10 +117,10 @@ def miss_risk(blocks: Ints, deadline_ns: int, misses: int, *, is_slowed: bool) -
 
 
 def _extrapolated(blocks: Ints, deadline: int, deadline_ns: int, drawn: Ints) -> MissRisk:
-    """Return the risk that follows from a law fitted to the slow inferences.
+    """Return the risk of missing the deadline that follows from a law fitted to the slow inferences.
 
     `blocks`: latency histograms of successive blocks of time. `deadline`: the histogram bucket that contains the
-    deadline of `deadline_ns` ns. `drawn`: how often each resample of the bootstrap contains each block.
+    deadline of `deadline_ns` ns. `drawn`: how many times each resample of the bootstrap contains each block.
     """
     weight = blocks.sum(axis=1)
     count = int(weight.sum())
@@ -181,7 +181,7 @@ def _fits(blocks: Ints, deadline: int) -> tuple[list[_Fit], str]:
 
 
 def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
-    """Return two arrays: the shape and the scale of the Pareto law, for each row of `held`.
+    """Return two arrays with an entry for each row of `held`: the shape and the scale of the Pareto law.
 
     `held`: in each row, the number of inferences in each histogram bucket above the threshold. `fit`: the threshold and
     its buckets. The shape is the weighted mean of the fitted shape (`_fitted`) and the usual shape. The weights follow
@@ -195,10 +195,10 @@ def _law(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
 
 
 def _fitted(held: Floats, fit: _Fit) -> tuple[Floats, Floats]:
-    """Return two arrays: the shape and the scale of the Pareto law that fits best, for each row of `held`.
+    """Return two arrays with an entry for each row of `held`: the shape and the scale of the Pareto law that fits best.
 
-    A row of `held` has the number of inferences in each histogram bucket above the threshold. `fit`: the threshold
-    and its buckets; its shape and scale are not used.
+    A row of `held` has the number of inferences in each histogram bucket above the threshold. `fit`: the threshold and
+    its buckets; its shape and scale are not used.
     """
     count = np.maximum(held.sum(axis=1, keepdims=True), 1e-12)
     below = (np.cumsum(held, axis=1) - held / 2) / count
@@ -246,7 +246,8 @@ def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
 def _differ(slow: Ints, weight: Ints) -> bool:
     """Whether the share of slow inferences differs significantly between the two halves of the session.
 
-    `slow`: the number of slow inferences in each block of time. `weight`: the number of all inferences in each block.
+    `slow`: the number of slow inferences in each block of time. `weight`: the number of slow and other inferences in
+    it.
     """
     half = len(slow) // 2
     share, error = [], []

@@ -156,7 +156,7 @@ def _events(folds: Folds) -> Iterator[Doubt]:
 
 
 def _few(folds: Folds) -> Iterator[Doubt]:
-    """Yield warnings about too few warm-up inferences, and about percentiles that need more inferences."""
+    """Yield a warning if there were too few warm-up inferences, and one if percentiles need more inferences."""
     session, warmup_runs = folds.statistics(), folds.progress.view().warmup_done
     if not _is_over(folds):
         return
@@ -174,12 +174,12 @@ def _few(folds: Folds) -> Iterator[Doubt]:
 
 
 def _generates(folds: Folds) -> bool:
-    """Whether the session runs a language model, or the two language models of an A/B session in turns."""
+    """Whether the session runs a language model, or is an A/B session of two language models."""
     return folds.generates or (folds.manifest is not None and folds.manifest.engine.runtime == LANGUAGE_RUNTIME)
 
 
 def _few_in_streams(folds: Folds) -> Iterator[Doubt]:
-    """Yield at most one warning, with all streams whose percentiles need more inferences.
+    """Yield at most one warning, which lists all streams whose percentiles need more inferences.
 
     Streams that hardly run are left out.
     """
@@ -267,7 +267,7 @@ def _limits(folds: Folds) -> Iterator[Doubt]:
 
 
 def _settings(folds: Folds) -> Iterator[Doubt]:
-    """Yield warnings about a power mode without a limit, and about a speed at the beginning that was not sustained.
+    """Yield a warning about a power mode without a limit, and one about a speed that the board did not sustain.
 
     NVIDIA calls the mode MAXN unconstrained (see doctor/setting_checks.py).
     """
@@ -282,7 +282,7 @@ def _settings(folds: Folds) -> Iterator[Doubt]:
 
 
 def _stolen(folds: Folds) -> Iterator[Doubt]:
-    """Yield warnings about CPU time that a hypervisor took, and about CPU time that edgetop itself took."""
+    """Yield a warning if a hypervisor took CPU time, and one if edgetop itself took much CPU time."""
     steal = folds.tracks.one("load/steal")
     if steal is not None and steal.mean is not None and steal.count >= LEAST_READINGS and steal.mean >= STEAL_PCT:
         yield Stolen(round(steal.mean, 6))

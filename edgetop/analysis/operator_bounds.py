@@ -21,7 +21,7 @@ TOO_SHORT, ABOVE_CEILING = "too-short", "above-ceiling"
 
 @frozen
 class Rates:
-    """The FLOP/s and bytes/s that an operator achieved. Each is None if unknown."""
+    """The FLOP/s and bytes/s that an operator achieved. An unknown rate is None."""
 
     flops_per_s: float | None
     bytes_per_s: float | None
@@ -34,9 +34,9 @@ def rates(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
     """Return the FLOP/s and bytes/s of one call of an operator.
 
     `flops`: the call's FLOPs. `moved`: the bytes that the call moves. `ns`: the time of the call in ns. `ceilings`: the
-    highest rates of the board. Each may be None if unknown. If the call is too short for the runtime's clock, both
-    rates are None. If the bytes/s are higher than the memory allows, the bytes came from a cache, and the result has no
-    bytes/s.
+    highest rates of the board. An unknown argument is None. If the call is too short for the runtime's clock, both
+    rates are None. If the bytes/s are higher than the memory allows, the bytes came from a cache, and the bytes/s are
+    None.
     """
     if not ns or ns <= 0:
         is_short = ns is not None and (flops is not None or moved is not None)
@@ -54,7 +54,8 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
     """Return what limits a call of an operator: MEMORY, COMPUTE, or OVERHEAD if neither explains the time.
 
     `flops`: the call's FLOPs. `moved`: the bytes that the call moves. `ns`: the time of the call in ns. `ceilings`: the
-    highest rates of the board. The result is None if one of these is unknown, or if `ns` is too short to be measured.
+    highest rates of the board. The result is None if any argument is None (unknown), or if `ns` is too short to be
+    measured.
     """
     if flops is None or moved is None or not ns or ns < RESOLUTION_NS or ceilings is None:
         return None
@@ -65,9 +66,9 @@ def bound(flops: int | None, moved: int | None, ns: float | None, ceilings: Ceil
 
 
 def of_provider(ceilings: Ceilings | None, provider: str) -> Ceilings | None:
-    """Return `ceilings`, the CPU's highest rates, if operators of `provider` run on the CPU. Otherwise return None.
+    """Return `ceilings`, the CPU's highest rates, if operators of `provider` run on the CPU, or else None.
 
-    Nothing measures the highest rates of another device.
+    The highest rates of other devices are not measured.
     """
     return ceilings if provider in ON_CPU else None
 

@@ -1,4 +1,4 @@
-"""What the CPU and the kernel counted in each operator: cycles, instructions, cache misses, page faults.
+"""The events that the CPU and the kernel counted in each operator: cycles, instructions, cache misses, page faults.
 
 The counts are from profiled inferences, in which the time of every n-th event was noted. For page faults, n is 1 and
 the count is exact. For other events, the count is an estimate. Its interval has two parts: the number of noted events
@@ -24,7 +24,7 @@ CACHE_MISSES = "cache-misses"
 
 @frozen
 class OperatorEvents:
-    """The events of one operator in an inference. The field names are keys of the report's JSON document.
+    """The events of one operator in one inference. The field names are keys of the report's JSON document.
 
     A field is None if the event was not counted.
     """
@@ -53,7 +53,7 @@ class OperatorCounts:
         self._sums: dict[Key, dict[str, list[int]]] = {}  # By operator and event: events, at least, at most.
 
     def add(self, infos: tuple[OperatorInfo, ...], counts: tuple[EventCounts, ...]) -> None:
-        """Add a profiling round. `infos` are its operators in run order, and `counts` are what was counted in them."""
+        """Add a profiling round. `infos`: its operators in run order. `counts`: the events counted in them."""
         for of in counts:
             if not of.every or not of.runs or of.event not in EVENTS:
                 continue
@@ -69,7 +69,7 @@ class OperatorCounts:
 
     @property
     def events(self) -> Mapping[str, int]:
-        """Return a dict by the name of each counted event. The value is n if every n-th event was noted."""
+        """Return, as a dict by event name, the number n if the time of every n-th event was noted."""
         return self._every
 
     def of(self, key: Key) -> OperatorEvents | None:
@@ -116,7 +116,7 @@ def line_bytes_of(figures: EventFigures | None) -> float | None:
 
 @frozen
 class Bound:
-    """What limits the speed of an operator, and whether its bytes were counted or are those of the model's file."""
+    """What limits the speed of an operator, and which bytes show this: counted bytes or those of the model's file."""
 
     what: str | None  # As `operator_bounds.bound` returns it.
     by: str | None  # "counted" or "file"; None if `what` is unknown.

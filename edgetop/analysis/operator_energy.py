@@ -97,7 +97,7 @@ class OperatorEnergies:
 
 @frozen
 class _Sums:
-    """The least-squares equations of some power readings: one set for each assumed delay (lag) of the readings.
+    """The least-squares equations of some power readings, once for each assumed delay (lag) of the readings.
 
     The last row and the last column of the equations are for the time between inferences.
     """
@@ -118,7 +118,7 @@ class PhasePower:
     """Estimates the energy of each operator, from the inferences and the readings of the board's power."""
 
     def __init__(self, sensor_id: str | None = None) -> None:
-        """Prepare to use the readings of the sensor `sensor_id`, such as `rate/cycles`; None means the total power."""
+        """Begin without data. `sensor_id`: whose readings to use, such as `rate/cycles`; None for the total power."""
         self._sensor_id, self._most = sensor_id, MOST_W if sensor_id is None else MOST_RATE
         self._place: int | None = None  # Of the sensor.
         self._why: Why = "no-meter"
@@ -179,10 +179,10 @@ class PhasePower:
         self._place = next((n for n, info in sensors if self._is_wanted(info)), None)
 
     def _is_wanted(self, info: SensorInfo) -> bool:
-        """Whether the readings of a sensor are used.
+        """Whether the readings of the sensor `info` are used.
 
-        They are used if it is the chosen sensor. If no sensor was chosen, the sensor of the board's total power is used
-        if its readings are means since the previous reading.
+        With a chosen sensor, only its readings are used. Otherwise, those of the board's total power are used if each
+        of them is the mean since the previous reading.
         """
         if self._sensor_id is not None:
             return info.id == self._sensor_id
@@ -284,10 +284,10 @@ def _joined(sums: Sequence[_Sums]) -> _Sums:
 
 
 def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
-    """Return how many ns each phase has run, over all inferences, up to each of several times.
+    """Return for how many ns each phase has run, over all inferences, until each of the times `at_ns`.
 
-    A phase is one of PHASES equal parts of an inference. The result has the shape (times, PHASES). `at_ns`: the times
-    in ns. `starts`: the start of each inference in ns. `lengths`: the latency of each inference in ns.
+    A phase is one of PHASES equal parts of an inference. The result has the shape (times, PHASES). `starts`: the start
+    of each inference. `lengths`: its latency. All times are in ns.
     """
     before = np.concatenate([[0], np.cumsum(lengths)])
     place = np.searchsorted(starts, at_ns, side="right") - 1
@@ -301,7 +301,7 @@ def _spent(at_ns: Ints, starts: Ints, lengths: Ints) -> Floats:
 def _told_apart(
     blocks: Sequence[_Sums], operators: Sequence[OperatorView], mean_ns: float
 ) -> tuple[OperatorEnergy, ...]:
-    """Return the energy of groups of neighbouring operators. Each group is as small as the readings allow.
+    """Return the energy of each group of neighbouring operators. The groups are as small as the readings allow.
 
     `blocks`: the equations of the readings, for successive times. `operators`: all operators in the order in which they
     run. `mean_ns`: the mean latency of an inference in ns. The power of each operator is estimated by itself, and the
@@ -340,9 +340,9 @@ def _share_error(operator: OperatorView) -> float:
 
 
 def _short_joined(shares: Floats) -> list[tuple[int, int]]:
-    """Return groups of neighbouring operators as `(first, last + 1)` pairs. Each group is at least one phase long.
+    """Return groups of neighbouring operators as `(first, last + 1)` pairs. Each group lasts at least one phase.
 
-    `shares`: the share (0 to 1) of each operator in the time of an inference.
+    `shares`: the share (0 to 1) of each operator in the time of an inference, which is cut into PHASES phases.
     """
     least = 1 / PHASES if len(shares) <= MOST_OPERATORS else 2 / PHASES
     groups, first = [], 0
@@ -400,9 +400,9 @@ def _over_lags(
 ) -> tuple[Floats, Floats, Floats]:
     """Return three arrays: the energy of each group in mJ, the weight of each lag, and the energy by lag and group.
 
-    The energy of a group is the weighted mean over the lags. `sums`: the equations of the readings, a set for each lag.
-    `length`: the share of each group in the time of an inference. `mean_ns`: the mean latency in ns. `weights`: the
-    weights of the lags; None to compute them from how well each lag fits.
+    The first array is the mean of the third over the lags, weighted by the second. `sums`: the equations of the
+    readings, a set for each lag. `length`: the share of each group in the time of an inference. `mean_ns`: the mean
+    latency in ns. `weights`: the weights of the lags; None to compute them from how well each lag fits.
     """
     within = _within(length)
     each, misfit = [], []

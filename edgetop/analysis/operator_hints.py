@@ -70,7 +70,7 @@ def operator_hints(
     *,
     is_enough: bool = True,
 ) -> tuple[Hint, ...]:
-    """Return the hints that apply, with their operators.
+    """Return the hints that apply to a model, each with the operators that it is about.
 
     `operators`: the operators in the order in which they run. `inference_ns`: the time of an inference in ns; None if
     unknown. `providers`: the requested providers, followed by the engine's own providers, the first choice first.
@@ -92,7 +92,7 @@ def operator_hints(
 
 
 class BurstHints:
-    """The hints from the last profiling rounds, for the screen. They are computed again after each new round."""
+    """The hints from the last profiling rounds, for the screen. They are computed anew after each round."""
 
     def __init__(self) -> None:
         self._of: tuple[OperatorsView, Sequence[str]] | None = None
@@ -130,10 +130,10 @@ def session_hints(operators: Operators, providers: Sequence[str]) -> tuple[Hint,
 
 
 def plain_run_ns(run_ns: float | None, overhead: float | None) -> float | None:
-    """Return the time in ns of an inference without the profiler, or None if it is unknown.
+    """Return how many ns an inference takes without the profiler, or None if it is unknown.
 
-    `run_ns`: the time of an instrumented inference in ns. `overhead`: that time divided by the time of a plain
-    inference. If it is None (unknown), `run_ns` is returned.
+    `run_ns`: the time of an instrumented inference in ns; None if unknown. `overhead`: that time divided by the time of
+    a plain inference. If it is None (unknown), `run_ns` is returned.
     """
     return None if run_ns is None else run_ns / (overhead or 1.0)
 

@@ -1,8 +1,8 @@
-"""Estimates what the CPU counts in each operator from readings of its counters, if the operators' borders are unknown.
+"""Estimates the events that the CPU counts in each operator, if the profiler does not say when operators ran.
 
-Some profilers do not say when operators ran, so the events of a profiled inference cannot be divided among operators.
-But each reading of a counter covers a different mixture of operators. This is the method of
-`edgetop.analysis.operator_energy`, with the number of events in place of the energy.
+The events of a profiled inference can then not be divided among operators. But each reading of a counter covers a
+different mixture of operators. This is the method of `edgetop.analysis.operator_energy`, with the number of events in
+place of the energy.
 """
 
 from collections.abc import Mapping, Sequence

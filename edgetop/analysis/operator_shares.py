@@ -2,7 +2,7 @@
 
 A profiling round (`Burst`) is a few instrumented inferences. The estimate of a share is its median over the rounds, so
 an undetected disturbance of one round does not move it. The interval follows from the differences between rounds, so it
-does show such a disturbance. Rounds known to be disturbed do not count.
+does show such a disturbance. Rounds that are known to be disturbed are left out.
 """
 
 import math
@@ -99,7 +99,10 @@ class Tally:
             self._join()
 
     def _join(self) -> None:
-        """Add up neighbouring groups of rounds in pairs. With an odd number of groups, the last group stays alone."""
+        """Halve the number of groups of profiling rounds, by adding up neighbouring groups in pairs.
+
+        With an odd number of groups, the last group stays alone.
+        """
         pairs = zip(self._groups[::2], self._groups[1::2], strict=False)
         last = self._groups[len(self._groups) // 2 * 2 :]
         self._groups = [
@@ -109,9 +112,9 @@ class Tally:
         self._groups += last
 
     def _find(self, infos: tuple[OperatorInfo, ...]) -> tuple[Places, Places]:
-        """Return two arrays: the positions in `infos` of the operators that count, and each one's row in the sums.
+        """Return two arrays: the positions in `infos` of the operators to add up, and their rows in the sums.
 
-        An operator that is new gets a row. At most MAX_OPERATORS different operators count.
+        A new operator gets a row. When MAX_OPERATORS operators have a row, further operators are ignored.
         """
         for info in infos:
             key = key_of(info)
@@ -152,8 +155,8 @@ class Tally:
     def views(self, baseline: "Tally | None" = None) -> tuple[OperatorView, ...]:
         """Return the figures of all operators, in the order in which they run.
 
-        `baseline`: the sums of earlier profiling rounds. If it is given, each operator has the change of its time since
-        then.
+        `baseline`: the sums of earlier profiling rounds, against which the change of each operator's time is computed;
+        None for figures without a change.
         """
         if not self._groups:
             return ()
@@ -192,7 +195,7 @@ def half_widths(values: Floats) -> Floats | None:
     """Return half of the 95 % interval of the median of each column of `values`, or None if there are too few rows.
 
     The interval is computed by Student's t from the standard deviation. So one outlier makes the interval wide, and the
-    share does not count as settled.
+    share is not settled.
     """
     count = len(values)
     if count < LEAST_BURSTS:
@@ -204,8 +207,8 @@ def half_widths(values: Floats) -> Floats | None:
 def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
     """Return the time of instrumented inferences divided by the time of plain inferences, or None if it is unknown.
 
-    For each undisturbed round, the median of its inferences is compared with the median of the plain inferences just
-    before. The ratio is unknown if there are too few rounds or if they differ too much. It is also unknown if
+    For each undisturbed round, the median of its inferences is divided by the median of the plain inferences just
+    before the round. The ratio is unknown if there are too few rounds, if the rounds differ too much, or if
     instrumented inferences seem to be faster, which is impossible.
     """
     ratios = np.array([of.run_ns / of.plain_ns for of in bursts if of.plain_ns and not of.disturbed])
@@ -217,10 +220,10 @@ def overhead_ratio(bursts: Sequence[BurstInfo]) -> float | None:
 
 
 def key_of(operator: OperatorInfo | Operator | OperatorView) -> Key:
-    """Return what tells an operator from others: its name, type and provider."""
+    """Return the identity of an operator: its name, type and provider."""
     return operator.name, operator.op_type, operator.provider
 
 
 def _longer(values: Floats, length: int) -> Floats:
-    """Return `values`, followed by as many zeros as are needed for the length `length`."""
+    """Return `values`, padded with zeros to the length `length`."""
     return np.append(values, np.zeros(max(0, length - len(values))))

@@ -2,8 +2,8 @@
 
 A queue alone is no overload. A stall fills a queue that drains again, and random arrivals fill and empty a queue all
 the time (M/G/1, L. Kleinrock, Queueing Systems, vol. 1, ch. 5). The time since the queue was last empty is divided into
-thirds. There is an overload if the mean wait grew in each third by more than chance explains. Chance explains two
-standard deviations of the work done in a third. After one stall, the wait grows in only one third.
+thirds. There is an overload if the mean wait grew in each third by more than chance explains, which is two standard
+deviations of the work done in a third. After one stall, the wait grows in only one third.
 
 The wait is the mean over each second, or over each duty cycle if the load has cycles. It is computed from the sums of
 the seconds, so a replay gives the same result.
@@ -147,9 +147,9 @@ class Backlog:
     def _by_chance_s(self, span_s: float, load: Load) -> float:
         """Return by how many seconds the wait in one stream may grow by chance, without an overload.
 
-        `span_s`: the length in s of the time in which the wait grew. `load`: the load. The growth is computed from the
-        inferences that ran since the queue was last empty, and not from the inferences that the load requests, because
-        in an overload many of the requested inferences have not run yet.
+        `span_s`: the length in s of the time in which the wait grew. The result is computed from the inferences that
+        ran since the queue was last empty. In an overload, many of the inferences that the load requested have not run
+        yet.
         """
         held_s = (self._since_empty[-1].number + 1 - self._all.number) * _step_ns(load) / NS
         served_hz = self._all.count / load.streams / held_s

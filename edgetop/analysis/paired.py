@@ -1,8 +1,8 @@
 """The difference between two things that were measured in pairs, and its confidence interval.
 
-The estimate (Hodges-Lehmann) is the median of the means of all pairs of differences (Walsh averages). Its interval
-contains the values that Wilcoxon's signed-rank test accepts (Hollander, Wolfe and Chicken, Nonparametric
-Statistical Methods, 3rd ed., 3.2 and 3.3). Both assume only that the differences are symmetric about their middle.
+The estimate (Hodges-Lehmann) is the median of the means of any two differences (Walsh averages). Its interval contains
+the values that Wilcoxon's signed-rank test accepts (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods,
+3rd ed., 3.2 and 3.3). Both assume only that the differences are symmetric about their middle.
 """
 
 import math
@@ -45,7 +45,7 @@ class Difference:
 
 
 def undisturbed(values: Floats) -> Floats:
-    """Return `values` without outliers. With few values, nothing is left out.
+    """Return `values` without outliers. If there are few values, all of them are returned.
 
     `values`: one difference for each pair of measurements. An outlier is a value far from the median of `values`. It
     arises if another program disturbed only one measurement of the pair. The limit is so far from the median that 95 %
@@ -58,11 +58,11 @@ def undisturbed(values: Floats) -> Floats:
 
 
 def typical_ratio(first: Floats, second: Floats) -> float:
-    """Return the typical ratio of values in `second` to values in `first`: the median over all pairs of values.
+    """Return the typical ratio of a value in `second` to a value in `first`: the median over all pairs of values.
 
-    This is the two-sample Hodges-Lehmann estimate. For distributions of one shape it is the ratio of their medians. If
-    other programs slow down half of the values on both sides, each side's median may be a slow or a fast value. The
-    median over all pairs stays near the true ratio.
+    This is the two-sample Hodges-Lehmann estimate. For distributions of one shape, it is the ratio of their medians. If
+    other programs slow down half of the values in `first` and in `second`, each median may be a slow or a fast value,
+    but the median over all pairs stays near the true ratio.
     """
     sides = (np.log(_thinned(side)) for side in (first, second))
     return math.exp(float(np.median(np.subtract.outer(*reversed(list(sides))))))
@@ -92,9 +92,9 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
 
 @lru_cache
 def _rejected(count: int, level: float) -> int:
-    """Return how many of the sorted averages of pairs to drop at each end of the list, to get the interval.
+    """Return how many of the sorted means of two differences lie outside of the confidence interval at each end.
 
-    `count` is the number of differences. `level` is the significance level of the two-sided test, such as 0.05.
+    `count`: the number of differences. `level`: the significance level of the two-sided test, such as 0.05.
     """
     total = count * (count + 1) // 2
     if count > EXACT_PAIRS:

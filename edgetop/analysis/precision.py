@@ -93,9 +93,10 @@ class Precision:
                 self._add(second, seconds.bucket[held].astype(np.int64), seconds.bucket_count[held].astype(np.int64))
 
     def _add(self, second: Ints, bucket: Ints, count: Ints) -> None:
-        """Add inferences to the histograms. The arguments are arrays of equal length.
+        """Add inferences to the latency histograms of the blocks of time.
 
-        Row i adds `count[i]` inferences to the bucket `bucket[i]` of the session second `second[i]`.
+        Row i of the arrays adds `count[i]` inferences to the bucket `bucket[i]` of the block that contains the session
+        second `second[i]`.
         """
         first = self._make_room(int(second[0]), int(second[-1]))
         block = (second >> self._doublings) - first
@@ -108,9 +109,10 @@ class Precision:
         self._lowest, self._highest = min(self._lowest, low), max(self._highest, high - 1)
 
     def _make_room(self, first_s: int, last_s: int) -> int:
-        """Make the blocks of time longer until session seconds `first_s` to `last_s` fit into MOST_BLOCKS blocks.
+        """Make the blocks of time longer until the session seconds up to `last_s` fit into MOST_BLOCKS blocks.
 
-        Return the number of the oldest block: its begin, divided by the new length of a block.
+        `first_s`: the first second, in which the blocks begin if there are none yet. Return the number of the oldest
+        block: its first second, divided by the new length of a block.
         """
         first = first_s >> self._doublings if self._first is None else self._first
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
@@ -123,10 +125,10 @@ class Precision:
         return first
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return latency histograms of `count` successive parts of the session, about equally long.
+        """Return the latency histograms of `count` successive parts of the session, which are about equally long.
 
-        A histogram has the number of inferences in each latency bucket. The list is empty if the session has fewer than
-        two blocks of time (of this object's block length) for each part.
+        Each histogram has the number of inferences in each latency bucket. The list is empty if the session has fewer
+        than two blocks of time (of this object's block length) for each part.
         """
         blocks = self.histograms()
         return [part.sum(axis=0) for part in np.array_split(blocks, count)] if len(blocks) >= 2 * count else []
@@ -141,9 +143,9 @@ class Precision:
     def view(self, session: Statistics | None, buckets: histogram.Counts, *, is_final: bool = True) -> PrecisionView:
         """Return the precision of the percentiles of a session.
 
-        `session`: the latency statistics; None if nothing was measured. `buckets`: the histogram of the session.
-        `is_final`: False allows an older estimate, which saves time. The estimate is then at most 4 to 16 s old,
-        depending on the length of the session.
+        `session`: the latency statistics; None if nothing was measured. `buckets`: the latency histogram of the
+        session. `is_final`: False returns an earlier estimate if it is not too old, which saves time. Its greatest age
+        is 4 to 16 s, depending on the length of the session.
         """
         if session is None or self._first is None:
             return UNJUDGED
@@ -166,7 +168,7 @@ class Precision:
 
 
 def least_independent(quantile: float) -> float:
-    """Return how many independent inferences are needed for the interval of a percentile.
+    """Return how many independent inferences a percentile needs before its interval can be computed.
 
     `quantile`: the percentile as a share, such as 0.99.
     """
@@ -174,7 +176,7 @@ def least_independent(quantile: float) -> float:
 
 
 def _off(blocks: Floats) -> tuple[tuple[float | None, ...], float]:
-    """Return the possible error of each percentile, and how many independent inferences would give the same precision.
+    """Return the possible error of each percentile, and how many independent inferences would be as precise.
 
     An error is half of the 95 % interval, as a share of the inferences. It is None if there are too few inferences.
     `blocks`: latency histograms of successive blocks of time.
@@ -242,8 +244,8 @@ def _intervals(
     """Return the 95 % interval of each percentile in ns, or None for a percentile with an unknown error.
 
     `off`: the error of each percentile as a share of the inferences; None if unknown. `session`: the latency
-    statistics. `buckets`: the histogram of the latencies. If an end of an interval is beyond all inferences, the
-    shortest or the longest latency is used.
+    statistics. `buckets`: the histogram of the latencies. An interval never reaches beyond the shortest and the longest
+    latency.
     """
     least = 0.5 / session.count
     widths = [None if by is None else max(by, least) for by in off]
@@ -256,7 +258,7 @@ def _intervals(
 
 
 def _latencies_at(ends: Floats, session: Statistics, buckets: histogram.Counts) -> list[float]:
-    """Return the latencies in ns at the ends of intervals, row by row in one list.
+    """Return the latencies in ns at the ends of intervals: the lower and the upper end of each interval, in one list.
 
     `ends`: the ends as shares of the inferences, with shape (n, 2). `session`: the latency statistics. `buckets`: the
     histogram of the latencies. Within a bucket, the density is taken to be a straight line that fits the neighbouring

@@ -44,14 +44,17 @@ class PrefillSlowdowns(Slowdowns):
     def join(self, first: Slowdowns, number: int = PREFILL) -> None:
         """Use the sensor signals of `first`, the object that finds the slowdowns of generating tokens.
 
-        `number`: the number of the stream whose prompts this object examines. Each batch must be passed to `first`
-        before it is passed to this object.
+        `number`: the number of the stream with the prompts. Each batch must be passed to `first` before it is passed to
+        this object.
         """
         super().join(first, number)
         self.signals.positions = EqualPosition()  # the position in the context is without meaning for a prompt
 
     def fold_part(self, batch: Batch) -> None:
-        """Take a part of a batch. Prompt times come from its readings. Its seconds only tell how far the data reach."""
+        """Take a part of a batch. Prompt times come from its readings.
+
+        Its seconds only show up to when data has arrived.
+        """
         if batch.manifest is not None:
             self._register(batch.manifest)
         if self._place < 0:
@@ -72,9 +75,9 @@ class PrefillSlowdowns(Slowdowns):
                 self._times_ns.setdefault(second, []).append(round(took_ms * 1e6))
 
     def _complete(self, seconds: Seconds) -> Seconds:
-        """Return a row with the prompt times of each second for which no more prompts can arrive.
+        """Return rows with the prompt times of the seconds for which no more prompts can arrive, a row for each second.
 
-        Each row is returned once. `seconds`: the newest complete seconds of the session.
+        Each row is returned by one call only. `seconds`: the newest complete seconds of the session.
         """
         if not len(seconds):
             return NO_SECONDS
@@ -96,7 +99,7 @@ class PrefillSlowdowns(Slowdowns):
         return made
 
     def judged_rows(self) -> Rows:
-        """Return rows of the last seconds with prompts. If possible, the times are converted to one prompt length."""
+        """Return the rows of the last seconds with prompts, with times for prompts of one length if possible."""
         equal = self.view().equal_rows
         return equal if len(equal) else self.rows
 
@@ -116,7 +119,7 @@ class PrefillSlowdowns(Slowdowns):
 
 
 def with_prefill(decode: SlowdownsView, prefill: SlowdownsView) -> SlowdownsView:
-    """Return `decode`, with the slowdowns of `prefill` added that overlap with no slowdown of `decode`.
+    """Return `decode` with those slowdowns of `prefill` added that do not overlap with a slowdown of `decode` in time.
 
     `decode`: the slowdowns of generating tokens. `prefill`: the slowdowns of processing prompts. An added slowdown has
     "prefill" as the name of its stream.

@@ -23,7 +23,7 @@ MAX_VALUE = 1e9  # In ms, or number of dropped frames. A program may report any 
 
 @frozen
 class StageView:
-    """The times of one stage of the frames, such as preprocessing. They cover only the frames that have this stage."""
+    """The times of one stage of the frames, such as preprocessing, over the frames that have this stage."""
 
     id: str  # "stage/NAME", BETWEEN, QUEUE or TOTAL
     count: int

@@ -86,7 +86,7 @@ class Progress:
 
     @property
     def measured_until_ns(self) -> int:
-        """Return the session time in ns at which the measured phase ended. While it lasts, return the present time."""
+        """Return the session time in ns at which the measured phase ended, or the present time if it has not ended."""
         until_ns = self._phases.measured_until_ns
         return self._now_ns if until_ns is None else until_ns
 

@@ -1,4 +1,4 @@
-"""The providers of a session: which were requested, and how many operators and which share of the time each had."""
+"""The providers of a session: which were requested, and the number and time of the operators that each of them ran."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ MOST_TYPES = 8  # types of operators that fell back, the most frequent first
 
 
 class WhyNot(Enum):
-    """Why a provider ran less than what was requested of it."""
+    """Why a provider ran less than was requested of it."""
 
     LEFT_OUT = "left-out"  # The runtime left the provider out of the session.
     NO_OPERATORS = "no-operators"  # The session has the provider, but no operator ran on it.
@@ -31,7 +31,7 @@ class FallbackReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderShare:
-    """What one provider did. The field names are keys of the report's JSON document."""
+    """What was requested of one provider, and what it ran. The field names are keys of the report's JSON document."""
 
     name: str
     asked: bool  # Whether the user requested it.
@@ -50,10 +50,10 @@ def provider_shares(
 ) -> tuple[ProviderShare, ...] | None:
     """Return, for each provider, whether the user requested it and what it ran, or None if no provider is known.
 
-    Requested providers come first. `views` are the operators over all profiling rounds; empty if they were not
-    profiled. `fallback` has the runtime's reasons why operators fell back; None if the runtime was not asked. Names of
-    providers are compared without regard to case. If the user requested one delegate, all operators that did not fall
-    back to the CPU are counted as operators of this delegate.
+    Requested providers come first. `views`: the operators over all profiling rounds; empty if they were not profiled.
+    `fallback`: the runtime's reasons why operators fell back; None if the runtime was not asked. Names of providers are
+    compared without regard to case. If the user requested one delegate, all operators that did not fall back to the CPU
+    are listed under this delegate.
     """
     fell_to = hosts(engine.preferred) if engine.asked else frozenset()
     delegates = [name for name in engine.asked if "/" in name]
@@ -103,7 +103,7 @@ def _why(
 
 
 def _reasons(why: str | None, fallback: FallbackReasons) -> tuple[FallbackReason, ...] | None:
-    """Return the reasons in `fallback` that explain `why`, a value of WhyNot. None if there is nothing to explain."""
+    """Return the reasons in `fallback` that explain `why`, a value of WhyNot. If `why` is None, return None."""
     if why is None:
         return None
     if why == WhyNot.LEFT_OUT.value:
@@ -112,9 +112,10 @@ def _reasons(why: str | None, fallback: FallbackReasons) -> tuple[FallbackReason
 
 
 def fallback_share(shares: Sequence[ProviderShare] | None) -> float | None:
-    """Return the share of the operators' time that ran elsewhere than requested, 0 to 1.
+    """Return the share of the operators' time, 0 to 1, in which they ran elsewhere than requested.
 
-    It is 1 if the runtime left every requested provider out, and None if it is unknown or if none was requested.
+    The result is 1 if the runtime left every requested provider out, and None if the share is unknown or if no provider
+    was requested.
     """
     asked = [one for one in shares or () if one.asked]
     if shares is None or not asked:

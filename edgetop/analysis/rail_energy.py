@@ -1,10 +1,9 @@
 """The energy of a power rail: the integral of one sensor's readings over one phase of the session.
 
-It is computed by the trapezoidal rule on the session's monotonic clock. At the beginning and the end of the phase,
-readings are interpolated linearly. If a reading is the mean since the previous reading, it counts for all of the time
-in between. Such a sensor misses nothing. Only how much of its first and last reading belongs to the phase is uncertain.
-If readings are missing for more than a few intervals, nothing is made up: this time counts neither in the energy nor in
-the mean.
+The integral is computed by the trapezoidal rule on the session's monotonic clock. At the beginning and the end of the
+phase, readings are interpolated linearly. A reading that is the mean since the previous reading stands for all of the
+time in between. Such a sensor misses nothing. Only how much of its first and last reading belongs to the phase is
+uncertain. If readings are missing for more than a few intervals, this time is left out of the energy and of the mean.
 """
 
 import math
@@ -81,9 +80,9 @@ class RailEnergy:
         self._began_ns, self._ahead = t_ns, None
 
     def ended(self, t_ns: int) -> None:
-        """End the phase at the session time `t_ns`, in ns. Readings after the end are dropped.
+        """End the phase at the session time `t_ns`, in ns.
 
-        Only the first reading after the end is used, to interpolate the power at the end.
+        Of the readings after the end, only the first is kept, to interpolate the power at the end.
         """
         self._ended_ns, self._intervals, self._ahead = t_ns, None, None
         self._t_ns, self._watts = self._wanted(self._t_ns, self._watts)
@@ -91,7 +90,7 @@ class RailEnergy:
     def add(self, t_ns: Ints, watts: Floats) -> None:
         """Add readings. `t_ns`: their session times in ns. `watts`: their values in W.
 
-        A reading is used only if it is later than every reading that was added before.
+        A reading that is not later than all earlier readings is ignored.
         """
         is_past = self._ended_ns != NEVER_NS and len(self._t_ns) > 0 and int(self._t_ns[-1]) > self._ended_ns
         if is_past and len(self._first_ns) > LEARNED_INTERVALS:
@@ -108,11 +107,11 @@ class RailEnergy:
             self._settle(len(self._t_ns) - KEPT_READINGS)
 
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
-        """Add a span of time of which only summary figures are known, instead of individual readings.
+        """Add a span of time of which only a summary is known, instead of individual readings.
 
-        The span must be later than all readings before. `t_ns` and `until_ns`: its begin and end in ns. `mean_w`,
-        `high_w` and `last_w`: the mean, the highest and the last power in W. The mean counts for the whole span,
-        because gaps within the span are not visible.
+        The span must begin after the last reading that was added. `t_ns` and `until_ns`: its begin and end in ns.
+        `mean_w`, `high_w` and `last_w`: the mean, the highest and the last power in W. The mean stands for the whole
+        span, because gaps within the span are not visible.
         """
         self._intervals = None
         self._settle(len(self._t_ns))
@@ -123,14 +122,14 @@ class RailEnergy:
         self._t_ns, self._watts, self._ahead = np.array([until_ns], np.int64), np.array([last_w]), None
 
     def _wanted(self, t_ns: Ints, watts: Floats) -> tuple[Ints, Floats]:
-        """Return `(t_ns, watts)` without the readings after the end of the phase. Only the first of them is kept."""
+        """Return `(t_ns, watts)` up to the first reading after the end of the phase, without later readings."""
         if self._ended_ns == NEVER_NS:
             return t_ns, watts
         count = int(np.searchsorted(t_ns, self._ended_ns, side="right")) + 1
         return t_ns[:count], watts[:count]
 
     def _settle(self, count: int) -> None:
-        """Add the oldest `count` readings to the sums for good, and drop them from the list of readings."""
+        """Add the oldest `count` readings to the sums that never change again, and drop these readings."""
         self._settled = self._joined(slice(count + 1), slice(count), NEVER_NS, self._settled)
         self._t_ns, self._watts = self._t_ns[count:].copy(), self._watts[count:].copy()  # not views of a whole day
         if self._ahead is not None:
@@ -139,7 +138,7 @@ class RailEnergy:
     def until(self, until_ns: int) -> Integral:
         """Return the energy of the phase from its begin to the session time `until_ns`, in ns.
 
-        Call the method as often as needed, with the same or a later time. Each reading counts only once.
+        The next call must have the same or a later time.
         """
         end_ns = min(until_ns, self._ended_ns)
         read = int(np.searchsorted(self._t_ns, end_ns, side="right"))
@@ -166,9 +165,9 @@ class RailEnergy:
         return batch_mean(sums[:, 0], sums[:, 1], BATCH_READINGS * interval_s * NS, lacking, at_ends)
 
     def intervals(self) -> tuple[float | None, bool]:
-        """Return `(median, is_even)`: the median time between the latest readings in s, and whether it is even.
+        """Return `(median, is_even)`: the median time in s between the latest readings, and whether it hardly varies.
 
-        The median is None if there are fewer than two readings. Time between readings is even if it hardly varies.
+        The median is None if there are fewer than two readings.
         """
         if self._intervals is None:
             self._intervals = _spacing(np.diff(self._t_ns[-KEPT_READINGS:]) / NS)
@@ -177,8 +176,8 @@ class RailEnergy:
     def _joined(self, line: slice, points: slice, until_ns: int, settled: Integral) -> Integral:
         """Return the integral `settled` with more readings added, up to the session time `until_ns`, in ns.
 
-        `line`: the positions of the readings between which the power is integrated. `points`: the positions of the
-        readings from which the highest power is taken.
+        `line`: the indexes of the readings between which the power is integrated. `points`: the indexes of the readings
+        from which the highest power is taken.
         """
         if self._began_ns == NEVER_NS:
             return settled
@@ -238,7 +237,7 @@ class SensorIntegrals:
                     integral.add(t_ns, values)
 
     def _known(self, info: SensorInfo, averages: bool) -> str:
-        """Prepare to integrate a sensor's readings over each phase, and return the sensor's id.
+        """Prepare to integrate the readings of the sensor `info` over each phase, and return the sensor's id.
 
         `averages`: whether each reading is the mean since the previous reading.
         """
@@ -303,8 +302,8 @@ class _Strips:
     def by_second(self) -> Iterator[tuple[Ints, Ints]]:
         """Yield the energy of each second, from trapezoids that are cut at whole seconds.
 
-        Each yielded pair has two arrays with a row for each piece of a trapezoid. The first has the piece's session
-        second. The second has two columns: the piece's energy in nJ, and its length in ns.
+        Each yielded pair has two arrays with a row for each piece of a trapezoid. The first array has the piece's
+        session second. The second array has two columns: the piece's energy in nJ, and its length in ns.
         """
         for begin in range(0, len(self.left_ns), STRIPS_AT_ONCE):
             part = slice(begin, begin + STRIPS_AT_ONCE)

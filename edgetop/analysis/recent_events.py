@@ -1,4 +1,4 @@
-"""The latest events, newest first, and the events that affect how far figures can be trusted.
+"""The latest events, newest first, and the events that cast doubt on the figures.
 
 The analysis itself finds slowdowns, throttling and alerts. They are shown among the recorded events.
 """
@@ -41,7 +41,7 @@ RECURRING = frozenset(
 
 @frozen
 class Lasting:
-    """A warning or an error that may occur repeatedly, with the number of times that it occurred."""
+    """A warning or an error that may occur repeatedly, with the number of its occurrences."""
 
     first: Event
     last_ns: int
@@ -49,9 +49,9 @@ class Lasting:
     inferences: int = 0  # Number of inferences lost in all occurrences.
 
     def joined(self, other: "Lasting") -> "Lasting":
-        """Return one warning or error with the occurrences of both.
+        """Return one warning or error with the occurrences of this one and of `other`.
 
-        Its `first` is the earlier of the two first events.
+        The result's `first` is the earlier of the two first events.
         """
         return Lasting(
             min(self.first, other.first, key=lambda event: (event.t_ns, event.message)),
@@ -74,7 +74,7 @@ class EventsView:
 class OutputFigures:
     """How many numbers the stored outputs of a session contain, and how many of them are NaN or infinite.
 
-    In an A/B session, the outputs of both models count.
+    In an A/B session, they are the outputs of both models.
     """
 
     elements: int

@@ -111,7 +111,7 @@ def operator_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) ->
 
 
 def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
-    """Return what the CPU counted for one inference, or None if the session has no counters.
+    """Return the events that the CPU and the kernel counted for one inference, or None without counters.
 
     The result includes what limits the whole model (memory or arithmetic), from the bytes that were counted.
     """
@@ -127,7 +127,7 @@ def counted_figures(analysis: Folds, manifest: Manifest) -> EventFigures | None:
 
 @once
 def operator_events(analysis: Folds) -> Mapping[Key, OperatorEvents]:
-    """Return what was counted in each operator, as a dict by `(name, type, provider)`.
+    """Return the events that were counted in each operator, as a dict by `(name, type, provider)`.
 
     Operators without counts are left out. If the profiler did not say when operators ran, the counts are estimated by a
     regression.
@@ -147,7 +147,7 @@ def operator_energies(analysis: Folds) -> OperatorEnergies:
 def _energy_figures(groups: Sequence[OperatorEnergy], number: int | None) -> Document:
     """Return the energy of a group of operators, as a dict by JSON key.
 
-    `number`: the group's number, an index of `groups`; None if the operator is in no group. Each value is then None.
+    `number`: the index of the group in `groups`; None if the operator is in no group, and all values are None.
     """
     if number is None:
         return dict.fromkeys(("energy_mj", "energy_ci95_mj", "energy_group"))
@@ -191,7 +191,7 @@ def profile(analysis: Folds) -> Profile | None:
 
 
 def partition_count(analysis: Folds, manifest: Manifest) -> int | None:
-    """Return the number of partitions: groups of successive operators with the same provider. None if unknown.
+    """Return the number of partitions (runs of successive operators with one provider), or None if unknown.
 
     The engine's own number is used if the engine reports one.
     """

@@ -1,4 +1,4 @@
-"""One alert, and the choice of which alerts to notify the user of.
+"""One alert, and the choice of the alerts that the user is notified of.
 
 The screen, the report and the commands of `--on-event` get the same alerts.
 """
@@ -101,14 +101,14 @@ class _Reported:
 class AlertNews:
     """Chooses the alerts to notify the user of, at each refresh of the screen.
 
-    Each alert is chosen once, when it begins. It is chosen again while it continues, if its rule asks for repetition.
+    Each alert is chosen when it begins, and again while it continues if its rule asks for repetition.
     """
 
     def __init__(self, each: Collection[str] = ()) -> None:
         """Begin with no alert reported.
 
-        `each` has the names of the alerts that are reported every time they begin. An alert of another name that comes
-        and goes is reported at most once a minute.
+        `each`: the names of the alerts that are reported at every beginning. An alert with another name is reported at
+        most once a minute, even if it begins more often.
         """
         self._each = each
         self._now_ns = 0
@@ -116,10 +116,9 @@ class AlertNews:
         self._begins_ns: deque[int] = deque(maxlen=MAX_ALERTS)  # Beginnings of the alerts that are reported every time.
 
     def due(self, view: AlertsView) -> list[Alert]:
-        """Return the alerts that the user must be notified of now, oldest first.
+        """Return the alerts of `view` that the user must be notified of now, oldest first.
 
-        The returned alerts count as reported, so the next call does not return them again. `view` has the present
-        alerts.
+        The returned alerts are marked as reported, so the next call does not return them again.
         """
         if view.now_ns < self._now_ns:  # Another session began, whose time starts again.
             self._reported, self._begins_ns = {}, deque(maxlen=MAX_ALERTS)
@@ -133,10 +132,10 @@ class AlertNews:
         return sorted(due, key=lambda alert: alert.begin_ns)
 
     def _is_new(self, alert: Alert, now_ns: int) -> bool:
-        """Whether `alert` must be reported. If so, it is also counted as reported.
+        """Whether `alert` has not been reported yet and is recent. If so, mark the alert as reported.
 
-        False if it ended more than a minute before `now_ns`, the session time in ns. False too if a reported alert
-        began between the begin and the end of `alert`: both are the same alert, whose beginning was corrected.
+        An alert that ended more than a minute before `now_ns`, the session time in ns, is not recent. A reported alert
+        that began during `alert` is the same alert, whose beginning was corrected since.
         """
         end_ns = now_ns if alert.end_ns is None else alert.end_ns
         if now_ns - end_ns > FRESH_NS or any(alert.begin_ns <= begin_ns <= end_ns for begin_ns in self._begins_ns):

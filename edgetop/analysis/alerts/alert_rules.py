@@ -2,8 +2,9 @@
 
     temp>80C for=30s until=75C repeat=10m
 
-A rule has an expression, written like that of a gate (`edgetop help gates`). The rule may also say for how long the
-expression must hold. The expression is checked for each second of the session.
+A rule has an expression, written like that of a gate (`edgetop help gates`), which is checked for each second of the
+session. The options say for how long the expression must hold (`for`), at which value the alert ends (`until`), and how
+often it is repeated (`repeat`).
 """
 
 import math
@@ -84,8 +85,8 @@ class AlertRule:
     def alert(self, begin_ns: int, end_ns: int | None, name: str = RULE, figures: Figures | None = None) -> Alert:
         """Return an alert of this rule that lasted from `begin_ns` to `end_ns`, in ns of session time.
 
-        `end_ns` is None if the alert continues. `name` is the name of the alert: a built-in name for a built-in rule.
-        `figures` are the lowest, mean and highest value during the alert.
+        `end_ns` is None if the alert continues. `name`: the name of the alert, which is a built-in name for a built-in
+        rule. `figures`: the lowest, mean and highest value during the alert.
         """
         rule = self.text if name == RULE else ""
         return Alert(name, "warning", begin_ns, end_ns, self.text, rule, figures, self.is_once, self.repeat_ns)
@@ -143,10 +144,10 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
 
 
 def _time(text: str, words: dict[str, str], word: str) -> int | None:
-    """Return the time of an option of a rule in ns, or None if the rule does not have the option.
+    """Return the duration in ns that the option `word` of an alert rule has, or None if the rule lacks this option.
 
-    `text` is the whole rule. `words` has the values of its options by name. `word` is the name of the option, such as
-    `for`. Raises RefusedRuleError if the value is not a time.
+    `text`: the whole rule. `words`: the values of all its options, by name. Raises RefusedRuleError if the value is not
+    a duration.
     """
     if word not in words:
         return None
@@ -191,7 +192,7 @@ class Excursion:
 
 
 class Excursions:
-    """Finds the times in which the condition of one rule held, from one value per second."""
+    """Finds the spans of time in which the condition of one alert rule held, from one value per second."""
 
     def __init__(self, rule: AlertRule, name: str = RULE) -> None:
         self.rule = rule
@@ -203,7 +204,7 @@ class Excursions:
     def fold(self, first_s: int, values: Floats) -> None:
         """Take further values, one for each second from session second `first_s` on.
 
-        The values must be in the unit of their series, such as ms. They are converted to the unit of the rule here.
+        The values are in the unit of their series, such as ms, and not in the unit of the rule.
         """
         if self._open and first_s > self._next_s and not self._open.is_alert:
             self._open = None  # The seconds in between are unknown.
@@ -232,7 +233,7 @@ class Excursions:
             i = stop
 
     def alerts(self) -> list[Alert]:
-        """Return an alert for each time in which the rule held for long enough, oldest first."""
+        """Return an alert for each span of time in which the rule's condition held for long enough, oldest first."""
         rule, alerts = self.rule, []
         for span in (*self._closed, *([self._open] if self._open and self._open.is_alert else [])):
             figures = None

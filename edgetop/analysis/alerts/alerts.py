@@ -77,10 +77,7 @@ Span = tuple[int, int | None]  # (from, until) in ns; the end is None while it c
 
 @frozen
 class Findings:
-    """The results of the analysis from which alerts are made.
-
-    These are slowdowns, throttling, overloads, stalls, a memory leak, and the causes of missed deadlines.
-    """
+    """The results of the analysis from which alerts are made, such as slowdowns, throttling and stalls."""
 
     slowdowns: tuple[Slowdown, ...] = ()
     throttles: ThrottlesView = NO_THROTTLES
@@ -94,10 +91,7 @@ class Findings:
     names: Mapping[int, str] = field(default_factory=dict)  # Names by stream number, in a session with several streams.
 
     def named(self, number: int, alert: Alert) -> Alert:
-        """Return a copy of the alert with the name of the stream `number`.
-
-        The name is "" in a session with one stream.
-        """
+        """Return a copy of `alert` with the name of stream number `number`, or "" if there is only one stream."""
         return replace(alert, stream=self.names.get(number, ""))
 
 
@@ -117,11 +111,7 @@ def derived_alerts(findings: Findings) -> Iterator[Alert]:
 
 
 def _slower(findings: Findings) -> Iterator[Alert]:
-    """Yield the alerts on throttling and other slowdowns.
-
-    There is an alert for each throttling that the board reported, with the slowdown that it caused. There is also one
-    for each slowdown without such a report.
-    """
+    """Yield an alert for each throttling that the board reported, and for each slowdown without such a report."""
     limited = [slowdown for slowdown in findings.slowdowns if is_throttling(slowdown)]
     for span in findings.throttles.spans:
         effect = next((slowdown for slowdown in limited if span.overlaps(slowdown)), None)
@@ -137,8 +127,7 @@ def _slower(findings: Findings) -> Iterator[Alert]:
 def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> Iterator[Alert]:
     """Yield the alerts of `rule`, a rule with the condition `throttled`, oldest first.
 
-    `throttles` has the throttling of the session. Overlapping throttling of different causes makes one alert. `now_ns`
-    is the present session time.
+    Throttlings that overlap in time make one alert, whatever their causes are. `now_ns`: the present session time.
     """
     joined: list[tuple[int, float]] = []
     for span in throttles.spans:
@@ -153,7 +142,7 @@ def throttled_alerts(rule: AlertRule, throttles: ThrottlesView, now_ns: int) -> 
 
 
 class Incidents:
-    """Makes alerts from events: on the end of the session, and on each time in which the recording failed."""
+    """Makes alerts from events: for the end of the session, and for each span of time in which the recording failed."""
 
     def __init__(self) -> None:
         self.alerts: deque[Alert] = deque(maxlen=MAX_ALERTS)  # Oldest first.
@@ -197,7 +186,7 @@ class Stalls:
     def fold(self, batch: Batch, rest_ns: int) -> None:
         """Take a further batch of the session, and add the stalls that ended in it to `spans`.
 
-        `rest_ns` is the longest planned pause of the load in ns. It is added to the length that a stall must have.
+        `rest_ns`: the longest planned pause of the load in ns. Only longer spans without inferences can be stalls.
         """
         for event in batch.events:
             match event.body:
@@ -234,10 +223,10 @@ class Stalls:
 
 
 class StreamAlerts:
-    """Finds the alerts of one stream (one model of a program), for all rules about inferences."""
+    """Finds the alerts of one stream (one model of a program), for all rules that check its inferences."""
 
     def __init__(self, rules: Iterable[tuple[AlertRule, str]]) -> None:
-        """Begin with no data. `rules` has pairs of a rule and the name of its alerts."""
+        """Begin with no data. `rules`: pairs of an alert rule and the name that its alerts get."""
         self.excursions = [Excursions(rule, name) for rule, name in rules]
         self.missing = Excursions(MISSING)
         self._values = InferenceValues()
@@ -256,9 +245,9 @@ class StreamAlerts:
                 excursions.fold(first_s, series[excursions.rule.series])
 
     def missing_spans(self) -> Sequence[Alert]:
-        """Return an alert for each time in which inferences missed the deadline, oldest first.
+        """Return an alert for each span of time in which inferences missed the deadline, oldest first.
 
-        Each alert ends with the last missed deadline.
+        A span ends with its last missed deadline.
         """
         rest_ns = (MINUTE_S - 1) * NS  # After the last miss, which is still part of the last minute.
         return [
@@ -275,7 +264,8 @@ def is_of_inferences(rule: AlertRule) -> bool:
 class Alerts(TracksReader):
     """Finds the alerts of a session.
 
-    `rules` are the alert rules of the user who views the session. The rules of the session itself arrive as events.
+    `rules`: the alert rules of the user who views the session. The rules with which the session was started arrive as
+    events.
     """
 
     def __init__(
@@ -296,17 +286,15 @@ class Alerts(TracksReader):
         self._register()
 
     def _register(self) -> None:
-        """Choose the series of sensor values to compute: only those that a rule checks.
-
-        To compute one series of a day takes as long as all other analysis of that day.
-        """
+        """Choose the series of sensor values to compute: only those that a rule checks."""
+        # One series of a day takes as long to compute as all other analysis of that day.
         self._sensors.register({excursions.rule.series for excursions in self._board})
 
     def _stream(self) -> StreamAlerts:
         return StreamAlerts((rule, name) for rule, name in self._rules if is_of_inferences(rule))
 
     def missing_since(self) -> Mapping[int, int]:
-        """Return when the present series of missed deadlines began, in ns of session time, by stream number.
+        """Return the session time in ns since which each stream misses its deadline, as a dict by stream number.
 
         A stream that meets its deadline now has no entry.
         """
@@ -314,7 +302,7 @@ class Alerts(TracksReader):
         return {number: span.begin_ns for number, span in last if span.end_ns is None}
 
     def _missing(self, findings: Findings) -> Iterator[Alert]:
-        """Yield an alert for each time in which a stream missed its deadline.
+        """Yield an alert for each span of time in which a stream missed its deadline.
 
         Only the last alert of each stream has a cause, which is taken from `findings`.
         """
@@ -328,7 +316,7 @@ class Alerts(TracksReader):
     def fold(self, batch: Batch, streams: ByStream | None = None) -> None:
         """Take a further batch of the session.
 
-        `streams` has the seconds of the batch by stream. It is None if they have not been divided yet.
+        `streams`: the seconds of the batch, divided by stream; None to divide them here.
         """
         self._by_stream = streams
         super().fold(batch)

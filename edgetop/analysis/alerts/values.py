@@ -95,10 +95,11 @@ class InferenceValues:
         self._last: dict[str, float] = {}
 
     def fold(self, seconds: Seconds) -> Iterator[Piece]:
-        """Yield `(first_s, values)` for each run of seconds without a gap.
+        """Yield `(first_s, values)` for each run of successive seconds.
 
-        `first_s` is the first session second of the run. `values` is a dict by series, such as `p99`: an array with one
-        value per second. All seconds must be complete. Latencies are response times if the load has such times.
+        `first_s`: the first session second of the run. `values`: for each series, such as `p99`, an array with one
+        value per second. `seconds` must contain complete seconds only. Latencies are response times if the load has
+        such times.
         """
         known = int(np.searchsorted(seconds.rows["t_ns"], self._next_s * NS))
         rows, timed = seconds.rows[known:], (seconds.response or seconds).rows[known:]
@@ -134,8 +135,8 @@ class InferenceValues:
     def _held(self, name: str, values: Floats, ran: Bools) -> Floats:
         """Return a copy of `values` in which a second without inferences has the last value before it.
 
-        `values` and `ran` have one element per second. `ran` is True for a second with inferences. `name` is the name
-        of the series, such as `p99`, under which the last value is kept for the next call.
+        `values` and `ran` have one element per second; `ran` is True for a second with inferences. `name`: the series,
+        such as `p99`, whose last value is stored for the next call.
         """
         before = np.concatenate([[self._last.get(name, math.nan)], np.where(ran, values, math.nan)])
         held = hold_last(before[None])[0, 1:]

@@ -1,4 +1,4 @@
-"""The heat forecast for another ambient temperature: whether and when a board would throttle there, and by how much.
+"""The heat forecast for another ambient temperature: whether and when the board would throttle, and by how much.
 
 Under the same load and in the same enclosure, a board is warmer by as much as its surroundings are (Incropera et al.,
 chapter 5: the equations are about the rise above ambient). So the fitted model is reused, and the trip point is lowered
@@ -69,10 +69,10 @@ class UnsuitableError(ValueError):
 def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, until_ns: int) -> Elsewhere:
     """Return the heat forecast of the board for a room of `ambient_c` °C.
 
-    `batches` is the data of a session; if the board throttled, it must end where the throttling began. `manifest`
-    describes the session. `until_ns` is the session time in ns as of which the forecast is made: where the throttling
-    began or, if the board did not throttle, the end of the measurement. Raises UnsuitableError if
-    the session does not allow a forecast, for example because it declares no ambient temperature.
+    `batches`: the data of a session; if the board throttled, only up to the beginning of the throttling. `manifest`
+    describes the session. `until_ns`: the session time in ns for which the forecast is made, which is the end of this
+    data. Raises UnsuitableError if the session does not allow a forecast, for example because it declares no ambient
+    temperature.
     """
     measured_c = manifest.methodology.ambient_c
     if measured_c is None:
@@ -109,9 +109,9 @@ def elsewhere(batches: Iterable[Batch], manifest: Manifest, ambient_c: float, un
 def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Crossings", until_ns: int) -> Elsewhere:
     """Return `result` with the time until the board throttles, and with the share of throughput that then remains.
 
-    `views` has three forecasts: for the least, the expected and the greatest change of the ambient temperature.
-    `crossings` has the times at which the trip point was reached for each of these changes. `until_ns` is the session
-    time of the forecasts.
+    `views`: three forecasts, for the least, the expected and the greatest change of the ambient temperature.
+    `crossings`: when the trip point was reached for each of these changes. `until_ns`: the session time of the
+    forecasts.
     """
     assert result.sensor is not None
     gone_s, times = (until_ns - crossings.began_ns) / NS, []
@@ -132,9 +132,9 @@ def _throttled(result: Elsewhere, views: Sequence[ForecastView], crossings: "_Cr
 
 
 class _Crossings:
-    """Finds when each thermal zone first reached its trip point, for several lowered trip points.
+    """Finds when each thermal zone first reached its trip point, lowered by each of several differences.
 
-    Only readings of the measured phase count. `shifts` has the differences in °C by which the trip points are lowered.
+    Only readings of the measured phase are used. `shifts`: the differences in °C.
     """
 
     def __init__(self, manifest: Manifest, shifts: tuple[float, ...]) -> None:
@@ -159,10 +159,10 @@ class _Crossings:
                     self._first[name, number] = int(of_zone["t_ns"][over[0]])
 
     def first_s(self, zone: str, number: int) -> float | None:
-        """Return after how many seconds of load a zone first reached its lowered trip point, or None if it did not.
+        """Return after how many seconds of load a zone first reached its lowered trip point, or None if it never did.
 
-        `zone` is the id of the zone's sensor, such as `temp/cpu-thermal`. `number` is the index of the lowering in
-        `shifts`.
+        `zone`: the id of the zone's sensor, such as `temp/cpu-thermal`. `number`: the index in `shifts` of the
+        difference that lowers the trip point.
         """
         t_ns = self._first.get((zone, number))
         return None if t_ns is None else (t_ns - self.began_ns) / NS

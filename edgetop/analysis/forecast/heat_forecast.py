@@ -105,8 +105,8 @@ class Forecast(TracksReader):
         """Begin without data.
 
         `tracks` and `phases`: objects that already collect the readings of the sensors and the phases of the session;
-        None for new objects. `warmer_c` is by how many °C the room of the forecast is warmer than the room of the
-        session. It is None if the forecast is for the same room.
+        None for new objects. `warmer_c`: by how many °C the room of the forecast is warmer than the room of the
+        session; None for the same room.
         """
         super().__init__(tracks)
         self._phases = phases or Phases()
@@ -142,19 +142,16 @@ class Forecast(TracksReader):
             self._forget_from(int(rows["t_ns"].min()))
 
     def _forget_from(self, t_ns: int) -> None:
-        """Drop the stored forecast if new readings belong to an earlier second than the forecast.
-
-        `t_ns` is the session time of the first new reading in ns.
-        """
+        """Drop the stored forecast if it covers `t_ns`, the session time in ns of the first new reading."""
         if self._judged and t_ns // NS < self._judged[0]:
             self._judged = None
 
     def _rest(self, sensor: Ints, t_ns: Ints, celsius: Floats, count: Ints | None = None) -> None:
         """Add temperatures of the resting board, from which its mean temperature at rest is computed.
 
-        `sensor`, `t_ns` and `celsius` are arrays with an element for each reading: index of the sensor, session time,
-        temperature. `count` says of how many readings each temperature is the mean; None means one reading each.
-        Readings outside of the resting time are ignored.
+        `sensor`, `t_ns` and `celsius`: arrays with an element for each temperature: index of the sensor, session time,
+        and temperature in °C. `count`: how many readings each temperature is the mean of; None means one. Readings
+        outside of the resting time are ignored.
         """
         if self._idle_ns is None or int(t_ns[0]) > self._idle_ns[1]:
             return
@@ -208,8 +205,8 @@ class Forecast(TracksReader):
     def _nearest(self, now: ReadingBlocks) -> tuple[int, float, float] | Silence:
         """Return the thermal zone that is nearest to its trip point, or the reason why there is none.
 
-        The zone is a tuple `(number, temperature in °C, trip point in °C)`. The number is the zone's index in the
-        history of readings. `now` has the latest readings.
+        The zone is a tuple `(index, temperature in °C, trip point in °C)`; the index is that of the zone in the history
+        of readings. `now`: the latest readings.
         """
         has_trip, near = False, []
         for row, info in enumerate(self._history.infos):
@@ -254,8 +251,7 @@ class Forecast(TracksReader):
     def _weighed(self, view: ForecastView, fitted: Fitted, *, is_rising: bool) -> ForecastView:
         """Return `view` with those results of the fitted model that are sure enough to be reported.
 
-        `fitted` is the fitted model. `is_rising` is True if the temperature rose enough for the board to be on its way
-        to the trip point.
+        `is_rising`: whether the temperature rose enough for the board to be on its way to the trip point.
         """
         steady, trip_c = fitted.steady_c, view.trip_c
         assert trip_c is not None
@@ -298,10 +294,10 @@ class Forecast(TracksReader):
 
 
 def _is_rising(celsius: Floats, trip_c: float) -> bool:
-    """Whether the temperature rose so much that the board is on its way to the trip point.
+    """Whether the temperature rose so much that the board is on its way to the trip point of `trip_c` °C.
 
-    `celsius` has mean temperatures in order of time. The mean of the first tenth of them is compared with the mean of
-    the last tenth. `trip_c` is the trip point in °C.
+    `celsius`: mean temperatures in order of time. The mean of their first tenth is compared with that of their last
+    tenth.
     """
     few = max(len(celsius) // 10, 1)
     first, last = float(celsius[:few].mean()), float(celsius[-few:].mean())

@@ -92,9 +92,9 @@ class Fitted:
 
 
 class _Grid:
-    """The possible boards among which the fit chooses, each with its prior probability.
+    """The boards among which the fit chooses, each with its prior probability.
 
-    A possible board has two time constants, or one, or a temperature that hardly changes.
+    Such a board has two time constants, or one, or a temperature that hardly changes.
     """
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ def fit(t_s: Floats, celsius: Floats, count: Floats, trip_c: float, *, all_alike
 def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
     """Return when a straight line through the last readings reaches `trip_c`, in s since the load began.
 
-    The result is infinite if the temperature does not rise, or if its rise slows down. `t_s` and `celsius` are the
+    The result is infinite if the temperature does not rise, or if its rise slows down. `t_s`, in s, and `celsius`: the
     times and temperatures of the readings.
     """
     third = len(t_s) // 3
@@ -191,10 +191,10 @@ def _straight_on_s(t_s: Floats, celsius: Floats, trip_c: float) -> float:
 
 
 def _off(left_s: Floats, seen_s: float) -> Floats:
-    """Return, for each time that remains until the trip point, the error of the model itself: 0.1 is about 10 %.
+    """Return how wrong the model may be for each of the times `left_s` that remain until the trip point, in s.
 
-    The error is the standard deviation of the natural logarithm of the time. `left_s` has the remaining times in s.
-    `seen_s` is for how many seconds the temperature was read.
+    The result has the standard deviation of the natural logarithm of each time, so 0.1 is about 10 %. `seen_s`: for how
+    many seconds the temperature was read.
     """
     return LEAST_OFF + (MOST_OFF - LEAST_OFF) * left_s / (left_s + max(seen_s, 1.0))
 
@@ -208,8 +208,8 @@ def _with_model_error(crossing_s: Floats, now_s: float) -> Floats:
 def _range_at_least(value_s: float, now_s: float) -> tuple[float, float]:
     """Return `(low, high)`: the narrowest range to report for the time at which the board reaches the trip point.
 
-    The range follows from the model's own error. `value_s` is the estimate of that time, and `now_s` is the present
-    time. All times are in s since the load began.
+    The range follows from how wrong the model may be. `value_s`: the estimate of that time. `now_s`: the present time.
+    All times are in s since the load began.
     """
     if not np.isfinite(value_s):
         return value_s, value_s

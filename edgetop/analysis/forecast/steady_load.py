@@ -1,4 +1,4 @@
-"""Finds since when the load and the cooling have been as they are now. A thermal model is valid only for that time."""
+"""Finds since when the load and the cooling have been as they are now. A thermal model is valid only from then on."""
 
 import math
 from collections.abc import Sequence
@@ -46,9 +46,9 @@ WIDTHS_S = (1, 4, 16, 64)
 
 @frozen
 class Steady:
-    """A time of steady load, in s of the session.
+    """A span of time with a steady load, in session seconds.
 
-    It was found from readings in time blocks of WIDTHS_S[level] seconds.
+    The span was found in readings that were averaged over blocks of WIDTHS_S[level] seconds.
     """
 
     level: int
@@ -98,8 +98,8 @@ class History:
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
         """Return the mean readings of each complete time block between two session seconds, `from_s` and `until_s`.
 
-        A time block is WIDTHS_S[level] seconds long. `row` is the number of the only sensor to return; None returns all
-        sensors. The mean time of the readings in each time block is only returned if `row` is given.
+        A time block is WIDTHS_S[level] seconds long. `row`: the number of the only sensor to return, together with the
+        mean time of its readings in each block. None returns all sensors, without these times.
         """
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)
@@ -109,7 +109,7 @@ class History:
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether each load rose or stayed, and each cooling weakened or stayed, at the time block with index `at`.
+        """Whether no load clearly fell and no cooling clearly became stronger at the time block with index `at`.
 
         The mean from this time block on is compared with the mean of the time blocks just before it.
         """
@@ -127,9 +127,9 @@ class History:
         return bool(has_changed.any() and not has_changed[self._heats].any())
 
     def _changes(self, blocks: ReadingBlocks) -> Bools:
-        """Return in which time blocks a source of heat or cooling differs from its present value.
+        """Return an array that says in which time blocks each source of heat or cooling differs from its present value.
 
-        The result is an array of the shape (sources, time blocks).
+        The result has the shape (sources, time blocks).
         """
         mean = hold_last(blocks.mean[self._drives])
         recent = mean[:, -max(LEAST_RECENT, RECENT_S // blocks.width_s) :]
@@ -172,7 +172,7 @@ class History:
 
 
 def _lasting(off: Bools, least: int) -> Bools:
-    """Return a copy of `off` in which only series of at least `least` successive True values in a row are kept.
+    """Return a copy of `off` that keeps, in each row, only runs of at least `least` successive True values.
 
     >>> _lasting(np.array([[True, False, True, True]]), 2).tolist()
     [[False, False, True, True]]
