@@ -273,8 +273,12 @@ class Folds:
 
     @property
     def generates(self) -> bool:
-        """Whether the session runs a language model that generates tokens."""
-        return self.manifest is not None and self.manifest.generation is not None
+        """Whether edgetop runs a language model, so that its tokens are judged instead of its inferences.
+
+        The inferences of a watched program are batches, which are judged at equal size.
+        """
+        manifest = self.manifest
+        return manifest is not None and manifest.generation is not None and manifest.watched is None
 
     @property
     def has_streams(self) -> bool:

@@ -64,7 +64,8 @@ class PrefillSlowdowns(Slowdowns):
 
     def _register(self, manifest: Manifest) -> None:
         took = sensors_of(PREFILL)[1]
-        places = [place for place, info in enumerate(manifest.sensors) if info.id == took and manifest.generation]
+        is_run = manifest.generation is not None and manifest.watched is None
+        places = [place for place, info in enumerate(manifest.sensors) if info.id == took and is_run]
         self._place = places[0] if places else -1
 
     def _take(self, readings: Readings) -> None:

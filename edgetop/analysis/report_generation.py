@@ -63,7 +63,8 @@ class GenerationFigures:
     prefill_energy: PhaseFigures | None  # for a token of a prompt; None if unknown
     decode_energy: PhaseFigures | None  # for a generated token; None if unknown
     context: ContextFigures
-    seen_by: str  # what measured the tokens: "engine", "client" of a server, "server", or another "tool"
+    # What measured the tokens: "engine", "client" of a server, "server", "batches" of a program, or another "tool".
+    seen_by: str
 
 
 def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) -> GenerationFigures | None:
@@ -71,6 +72,8 @@ def generation_figures(analysis: Folds, manifest: Manifest, energy: EnergyView) 
         return None
     view = analysis.generation.view()
     context, seen_by = manifest.generation.context, _seen_by(manifest)
+    if manifest.watched and not (view and view.tokens_out):
+        return None
     if view is None:
         return GenerationFigures(
             requests=0, tokens_in=0, tokens_cached=0, tokens_out=0, ttft=None, itl=None, prefill_tok_s=None,
@@ -106,6 +109,8 @@ def _seen_by(manifest: Manifest) -> str:
     generation = manifest.generation
     if manifest.was_imported:
         return "tool"
+    if manifest.watched:
+        return "batches"
     if generation is None or generation.url is None:
         return "engine"
     return "client" if generation.prompts else "server"

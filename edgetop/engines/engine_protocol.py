@@ -50,6 +50,7 @@ class Loaded:
     input_steps: int | None = None  # number of input arrays that are used in turn; None if unknown
     settings: Mapping[str, str] = field(default_factory=dict)  # what else changes speed or results
     buffers: Mapping[str, float] = field(default_factory=dict)  # MiB of a language model's buffers, as it reports them
+    shows_tokens: bool = False  # whether a watched program's calls show the tokens of its language model
 
     @property
     def other_signatures(self) -> tuple[str, ...]:

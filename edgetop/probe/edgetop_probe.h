@@ -38,6 +38,7 @@
 #define EDGETOP_DROP 4
 #define EDGETOP_DEADLINE 5
 #define EDGETOP_SIZE 7
+#define EDGETOP_TOKENS 9
 #define EDGETOP_FIRST 1u
 #define EDGETOP_RESHAPED 2u
 #define EDGETOP_BY_PRELOAD 2u
@@ -193,9 +194,9 @@ static uint16_t edgetop_name(struct edgetop_ring *ring, const char *text, uint32
     return (uint16_t)number;
 }
 
-/* Write one call. Returns its number. */
-static uint64_t edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t end_ns, uint16_t name, int kind, int ok,
-                              uint32_t flags, uint32_t of_frame) {
+/* Write one slot. Returns its number. */
+static uint64_t edgetop_fill(struct edgetop_ring *ring, int64_t start_ns, int64_t end_ns, uint16_t name, int kind, int ok,
+                            uint32_t flags, uint32_t cpu_us, uint32_t of_frame) {
     uint64_t sequence = __atomic_fetch_add(&edgetop_next, 1, __ATOMIC_RELAXED);
     struct edgetop_slot *slot = &ring->slot[sequence % EDGETOP_SLOTS];
     __atomic_store_n(&slot->sequence, 0, __ATOMIC_RELAXED);
@@ -207,10 +208,16 @@ static uint64_t edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64
     slot->kind = (uint8_t)kind;
     slot->ok = (uint8_t)ok;
     slot->flags = flags;
-    slot->cpu_us = 0;
+    slot->cpu_us = cpu_us;
     slot->number = of_frame;
     __atomic_store_n(&slot->sequence, sequence + 1, __ATOMIC_RELEASE);
     return sequence;
+}
+
+/* Write one call. Returns its number. */
+static inline uint64_t edgetop_write(struct edgetop_ring *ring, int64_t start_ns, int64_t end_ns, uint16_t name, int kind,
+                                     int ok, uint32_t flags, uint32_t of_frame) {
+    return edgetop_fill(ring, start_ns, end_ns, name, kind, ok, flags, 0, of_frame);
 }
 
 /* State what it cost the program to have one call timed, as it was measured just now: the median of the last nine, since

@@ -35,8 +35,8 @@ SLOT_BYTES = SLOT.size
 _write, _ident = SLOT.pack_into, get_ident  # looked up faster than attributes
 _write_sequence = struct.Struct("Q").pack_into  # one store; "<Q" would write byte by byte
 COST_AT, NAME_COUNT_AT = 48, 52
-CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS, SIZE, COLLECT = range(
-    1, 9
+CALL, LOAD, STAGE, DROP, DEADLINE, INPUTS, SIZE, COLLECT, TOKENS = range(
+    1, 10
 )  # kinds; their numbers are explained in `edgetop help tap`
 FIRST, RESHAPED = 1, 2  # flags: the first call of its session; inputs of another shape than before
 WAITED_SHIFT, MOST_WAITED = (

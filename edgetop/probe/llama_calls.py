@@ -1,8 +1,9 @@
 """Time the batches of a program that uses llama-cpp-python. The Python hook loads this file when that is imported.
 
 A call of `llama_decode` or `llama_encode` is an inference of its context, and the batch's tokens are the size of its
-input. The package calls llama.cpp through ctypes. If the library for C programs is in the process, ctypes finds that
-library's functions. The calls are then seen there, and nothing is wrapped here.
+input. The sequences of the tokens of `llama_decode` are reported as well. The package calls llama.cpp through ctypes.
+If the library for C programs is in the process, ctypes finds that library's functions. The calls are then seen there,
+and nothing is wrapped here.
 """
 
 import ctypes
@@ -24,7 +25,7 @@ def wrap(module, make, like):
         return
     timed = _Timed(module, make(_describe, _threads, (1, "batch")))
     for name, how in (
-        ("llama_decode", timed.batch),
+        ("llama_decode", lambda real: timed.batch(real, has_tokens=True)),
         ("llama_encode", timed.batch),
         ("llama_model_load_from_file", timed.load),
         ("llama_load_model_from_file", timed.load),  # until 2025
@@ -109,8 +110,10 @@ class _Timed:
 
         return timed
 
-    def batch(self, real):
+    def batch(self, real, *, has_tokens=False):
         """Return a timed version of `real`, which is `llama_decode` or `llama_encode`.
+
+        `has_tokens` says whether to report the tokens of each batch by sequence.
 
         A result below 0 says that the inference failed. A result above 0 says that there was none: the cache had no
         room, so that the program may try a smaller batch, or the program's callback ended the batch (include/llama.h).
@@ -121,13 +124,16 @@ class _Timed:
             start = now()
             result = real(*args, **options)
             end = now()
-            note((*args, *options.values()), start, end, result)
+            note((*args, *options.values()), start, end, result, has_tokens=has_tokens)
             return result
 
         return timed
 
-    def _note(self, values, start, end, result):
-        """Record a call that returned `result`. `values` are its arguments, and `start` and `end` its times in ns."""
+    def _note(self, values, start, end, result, *, has_tokens):
+        """Record a call that returned `result`. `values` are its arguments, and `start` and `end` its times in ns.
+
+        `has_tokens` says whether to report the batch's tokens by sequence.
+        """
         try:
             if result > 0:
                 return
@@ -143,6 +149,8 @@ class _Timed:
                     flags |= probe.RESHAPED
                 state.shapes = size
                 state.ring.put(start, end, state.number, probe.SIZE, number=size)
+            for sequence, position, count, scores in _runs(batch, size) if has_tokens and result == 0 else ():
+                state.ring.put(start, end, state.number, probe.TOKENS, scores, sequence, position + 1, count)
             state.ring.put(start, end, state.number, probe.CALL, 1 if result == 0 else 0, flags)
             self._turn += 1
             if self._turn % COST_EACH == 0:
@@ -166,6 +174,31 @@ class _Timed:
             if state is not None:
                 self._wrapper.loaded(state, start, end, known, {})
         return known
+
+
+def _runs(batch, size):
+    """Return (sequence, position of the first token, number of tokens, scores) for each run of a sequence in `batch`.
+
+    `batch` has the fields of `struct llama_batch` (include/llama.h) and `size` tokens. The position is -1 if unknown.
+    `scores` is 0 if the last token of the run gets none, 2 if others get scores as well, else 1. Without `seq_id`,
+    tokens are of sequence 0, and without `logits`, only the last one gets scores. Returns [] if that cannot be read.
+    """
+    runs = []
+    try:
+        ids, positions, logits = batch.seq_id, batch.pos, batch.logits
+        for place in range(size):
+            sequence, position = ids[place][0] if ids else 0, positions[place] if positions else -1
+            last = runs[-1] if runs else None
+            if last and last[0] == sequence and (position < 0 or position == last[1] + last[2]):
+                last[2] += 1
+            else:
+                last = [sequence, position, 1, 0, 0]
+                runs.append(last)
+            if logits[place] if logits else place == size - 1:
+                last[3:] = last[3] + 1, last[2]
+    except (AttributeError, TypeError, ValueError):
+        return []
+    return [(run[0], run[1], run[2], 0 if run[4] < run[2] else min(run[3], 2)) for run in runs]
 
 
 def _address(pointer):

@@ -7,8 +7,11 @@
  * such a structure is a part of the caller's frame (System V ABI, 3.2.3): more of that frame is passed on than the
  * structure can have. On AArch64, it is a copy whose address is passed (AAPCS64, rule B.4): that address is passed on.
  *
- * llama_process, since 2026, takes a pointer to a structure that only llama.cpp knows. Its tokens are counted when the
+ * llama_process, since 2026, takes a pointer to a structure that only llama.cpp knows. Its tokens are noted when the
  * program adds them.
+ *
+ * For each batch, the sequences of its tokens are reported as well: how many tokens of which sequence, from which position
+ * on, and whether the last one gets scores (logits). The reader tells prompts and generated tokens apart by that.
  *
  * A program may have a function of one of these names that is not llama.cpp's and takes other arguments. So what the
  * linker finds first is a piece of assembly that keeps all registers for arguments, asks which function is to be called,
@@ -22,11 +25,12 @@
 
 #define LLAMA_RUNTIME "llama.cpp\t"
 enum { GIVEN_WORDS = 32, LLAMA_MODELS = 16, BATCHES = 8, LEAST_PAGE = 4096 };
+enum { MOST_RUNS = 64, MOST_TOKENS = 1 << 20, MOST_SEQUENCES = 1 << 16 };
 
 /* All functions that are replaced, with their kind. */
 #define LLAMA_FUNCTIONS(EACH)                                                                                          \
     EACH(llama_decode, BATCH)                                                                                          \
-    EACH(llama_encode, BATCH)                                                                                          \
+    EACH(llama_encode, ENCODE)                                                                                         \
     EACH(llama_process, PROCESS)                                                                                       \
     EACH(llama_model_load_from_file, LOAD)                                                                             \
     EACH(llama_load_model_from_file, LOAD) /* until 2025 */                                                            \
@@ -35,13 +39,15 @@ enum { GIVEN_WORDS = 32, LLAMA_MODELS = 16, BATCHES = 8, LEAST_PAGE = 4096 };
     EACH(llama_model_free, FREE_MODEL)                                                                                 \
     EACH(llama_free_model, FREE_MODEL) /* until 2025 */
 
-/* All functions whose calls only change the number of tokens in a batch, with that change; 0 if they make it empty. */
+/* All functions whose calls only change what a batch has, with what they do to it: (batch, second and third argument). */
 #define LLAMA_COUNTED(EACH)                                                                                            \
-    EACH(llama_batch_ext_add, 1)                                                                                       \
-    EACH(llama_batch_ext_add_token, 1)                                                                                 \
-    EACH(llama_batch_ext_add_embd, 1)                                                                                  \
-    EACH(llama_batch_ext_clear, 0)                                                                                     \
-    EACH(llama_batch_ext_free, 0)
+    EACH(llama_batch_ext_add, token_added)                                                                             \
+    EACH(llama_batch_ext_add_token, token_added)                                                                       \
+    EACH(llama_batch_ext_add_embd, token_added)                                                                        \
+    EACH(llama_batch_ext_set_pos, token_placed)                                                                        \
+    EACH(llama_batch_ext_set_output_logits, token_scored)                                                              \
+    EACH(llama_batch_ext_clear, tokens_removed)                                                                        \
+    EACH(llama_batch_ext_free, tokens_removed)
 
 #define AS_NUMBER(SYMBOL, KIND) AT_##SYMBOL,
 enum { LLAMA_FUNCTIONS(AS_NUMBER) LLAMA_COUNT, LLAMA_LAST = LLAMA_COUNT - 1, LLAMA_COUNTED(AS_NUMBER) LLAMA_NAMES };
@@ -61,7 +67,6 @@ typedef const void *Argument;
 
 /* ---- Passing on a structure of unknown size ---- */
 
-#ifdef __x86_64__
 /* The kernel copies the set of signals before it looks at the number of the operation, which is wrong (kernel/signal.c,
  * rt_sigprocmask). */
 static int is_readable(const void *word) {
@@ -71,6 +76,7 @@ static int is_readable(const void *word) {
     return result;
 }
 
+#ifdef __x86_64__
 /* Copy what was given. Near the upper end of a stack, there may be nothing to read after it. */
 static inline __attribute__((always_inline)) void copy_given(struct Given *to, const void *from) {
     const volatile uint64_t *word = from; /* volatile: an inlined copy, which no tool replaces by its own memcpy(3) */
@@ -133,12 +139,14 @@ static void model_freed(void *model) {
     pthread_mutex_unlock(&sessions_lock);
 }
 
-/* Remember a context that is met the first time, and report how long its model took to load. Returns its name. */
+/* Remember a context that is met the first time, and report how long its model took to load, and how many tokens a sequence
+ * of it may have. Returns its name. */
 static uint16_t context_named(struct edgetop_ring *ring, void *real, void *context) {
     char path[LONGEST_PATH];
     int64_t start = 0, end = 0;
     void *(*get_model)(void *) = (void *(*)(void *))function_of(real, "llama_get_model", NULL);
     int32_t (*get_threads)(void *) = (int32_t(*)(void *))function_of(real, "llama_n_threads", NULL);
+    uint32_t (*get_room)(void *) = (uint32_t(*)(void *))function_of(real, "llama_n_ctx_seq", NULL); /* since 2025 */
     void *model = get_model && context ? get_model(context) : NULL;
     path[0] = 0;
     pthread_mutex_lock(&sessions_lock);
@@ -155,9 +163,138 @@ static uint16_t context_named(struct edgetop_ring *ring, void *real, void *conte
     uint16_t name = session_named(ring, LLAMA_RUNTIME, context, path);
     if (start) {
         int32_t threads = get_threads ? get_threads(context) : -1;
-        edgetop_write(ring, start, end, name, EDGETOP_LOAD, 1, 0, threads < 0 ? 0 : (uint32_t)threads + 1);
+        uint32_t room = get_room && context ? get_room(context) : 0;
+        edgetop_fill(ring, start, end, name, EDGETOP_LOAD, 1, 0, room, threads < 0 ? 0 : (uint32_t)threads + 1);
     }
     return name;
+}
+
+/* ---- The tokens of a batch ---- */
+
+struct Run { /* successive tokens of one sequence */
+    int32_t sequence, tokens, position; /* `position` of the first one; -1: unknown */
+    int32_t scored, scores;             /* the last token with scores, as its number in the run, and their number */
+};
+
+struct Tokens {
+    void *batch;
+    int32_t count, runs; /* number of tokens, and of runs; -1 runs: they are not known */
+    struct Run run[MOST_RUNS];
+};
+
+static void add_token(struct Tokens *tokens, int32_t sequence, int32_t position) {
+    struct Run *last = tokens->runs > 0 ? &tokens->run[tokens->runs - 1] : NULL;
+    tokens->count++;
+    if (tokens->runs < 0)
+        return;
+    if (last && last->sequence == sequence && (position < 0 || position == last->position + last->tokens)) {
+        last->tokens++;
+    } else if (tokens->runs < MOST_RUNS && sequence >= 0 && sequence < MOST_SEQUENCES) {
+        tokens->run[tokens->runs++] = (struct Run){sequence, 1, position, -1, 0};
+    } else {
+        tokens->runs = -1;
+    }
+}
+
+static void add_scores(struct Run *run, int32_t number) {
+    run->scored = number > run->scored ? number : run->scored;
+    run->scores++;
+}
+
+/* Read `size` bytes where a program says that they are. Returns 0 if there is nothing that may be read. `page` is the last
+ * page that was read from. */
+static int peek(void *to, const void *from, size_t size, uintptr_t *page) {
+    uintptr_t first = (uintptr_t)from & ~(uintptr_t)(LEAST_PAGE - 1);
+    if (!from || (((uintptr_t)from + size - 1) & ~(uintptr_t)(LEAST_PAGE - 1)) != first)
+        return 0; /* numbers are aligned */
+    if (first != *page && !is_readable((const void *)first))
+        return 0;
+    *page = first;
+    memcpy(to, from, size);
+    return 1;
+}
+
+/* Read the tokens of `struct llama_batch`, whose fields are n_tokens, token, embd, pos, n_seq_id, seq_id and logits. Without
+ * seq_id they are of sequence 0, without pos they follow what is in the cache, and without logits only the last one gets
+ * scores (llama_batch_allocr::init in src/llama-batch.cpp). */
+static void read_tokens(struct Tokens *tokens, const uint64_t *field) {
+    const int32_t *pos = (const int32_t *)field[3], *of = NULL;
+    const int32_t *const *ids = (const int32_t *const *)field[5];
+    const int8_t *logits = (const int8_t *)field[6];
+    int32_t count = first_number(field), sequence = 0, position = -1;
+    uintptr_t pages[4] = {0};
+    tokens->count = tokens->runs = 0;
+    if (count < 0 || count > MOST_TOKENS)
+        tokens->runs = -1;
+    for (int32_t i = 0; i < count && tokens->runs >= 0; i++) {
+        int8_t has_scores = i == count - 1;
+        if ((ids && !(peek(&of, ids + i, sizeof of, &pages[0]) && peek(&sequence, of, sizeof sequence, &pages[1]))) ||
+            (pos && !peek(&position, pos + i, sizeof position, &pages[2])) ||
+            (logits && !peek(&has_scores, logits + i, 1, &pages[3]))) {
+            tokens->runs = -1;
+            return;
+        }
+        add_token(tokens, sequence, position);
+        if (has_scores && tokens->runs > 0)
+            add_scores(&tokens->run[tokens->runs - 1], tokens->run[tokens->runs - 1].tokens - 1);
+    }
+}
+
+/* What a batch of the thread has that was filled by calls. A place is given to another batch if there are too many. */
+static struct Tokens *tokens_of(void *batch) {
+    static __thread struct Tokens filled[BATCHES];
+    static __thread unsigned next;
+    for (int at = 0; at < BATCHES; at++)
+        if (filled[at].batch == batch)
+            return &filled[at];
+    unsigned at = next++ % BATCHES;
+    filled[at].batch = batch;
+    filled[at].count = filled[at].runs = 0;
+    return &filled[at];
+}
+
+static void token_added(void *batch, uint64_t sequence, uint64_t unused) {
+    (void)unused;
+    add_token(tokens_of(batch), (int32_t)sequence, -1);
+}
+
+static void tokens_removed(void *batch, uint64_t unused, uint64_t unused_too) {
+    struct Tokens *tokens = tokens_of(batch);
+    (void)unused, (void)unused_too;
+    tokens->count = tokens->runs = 0;
+}
+
+/* The run that has token number `number` of a batch, with the token's number in it; NULL if it is not known. */
+static struct Run *run_with(struct Tokens *tokens, int32_t *number) {
+    int32_t begin = tokens->count;
+    for (int32_t at = tokens->runs - 1; at >= 0; at--) {
+        begin -= tokens->run[at].tokens;
+        if (*number >= begin) {
+            *number -= begin;
+            return *number < tokens->run[at].tokens ? &tokens->run[at] : NULL;
+        }
+    }
+    return NULL;
+}
+
+static void token_placed(void *batch, uint64_t number, uint64_t positions) {
+    struct Tokens *tokens = tokens_of(batch);
+    int32_t at = (int32_t)number, position;
+    struct Run *run = run_with(tokens, &at);
+    uintptr_t page = 0;
+    if (!run || !peek(&position, (const void *)positions, sizeof position, &page))
+        return;
+    if (at == 0)
+        run->position = position;
+    else if (run->position >= 0 && position != run->position + at) /* a gap in a sequence: nothing is known of it */
+        tokens->runs = -1;
+}
+
+static void token_scored(void *batch, uint64_t number, uint64_t has_scores) {
+    int32_t at = (int32_t)number;
+    struct Run *run = has_scores & 0xff ? run_with(tokens_of(batch), &at) : NULL;
+    if (run)
+        add_scores(run, at);
 }
 
 /* ---- Batches ---- */
@@ -172,20 +309,27 @@ struct Computing {
 };
 static __thread struct Computing computing;
 
-static void batch_ended(const struct Computing *batch, int64_t end, int failed) {
+/* `tokens` has its tokens; NULL if they are not known. */
+static void batch_ended(const struct Computing *batch, int64_t end, int failed, const struct Tokens *tokens) {
     struct edgetop_ring *ring = edgetop_ring();
     if (!ring)
         return;
     struct Session *session = session_at(batch->context);
     uint16_t name = session ? session->name : context_named(ring, batch->real, batch->context);
     session = session ? session : session_at(batch->context);
+    for (int at = 0; tokens && !failed && at < tokens->runs; at++) {
+        const struct Run *run = &tokens->run[at];
+        int scores = run->scored < run->tokens - 1 ? 0 : run->scores > 1 ? 2 : 1;
+        edgetop_fill(ring, batch->start, end, name, EDGETOP_TOKENS, scores, (uint32_t)run->sequence,
+                    (uint32_t)run->position + 1, (uint32_t)run->tokens);
+    }
     call_written(ring, session, name, batch->start, end, failed, batch->tokens > 0 ? (uint32_t)batch->tokens : 0);
 }
 
 /* Note the batch that begins, and return the one that this thread computes already: a callback may compute another. */
 static inline struct Computing batch_begins(void *real, void *context, int32_t tokens, char *frame) {
     if (computing.context && computing.frame <= frame) {
-        batch_ended(&computing, edgetop_now(), 1);
+        batch_ended(&computing, edgetop_now(), 1, NULL);
         computing.context = NULL;
     }
     struct Computing outer = computing;
@@ -196,34 +340,17 @@ static inline struct Computing batch_begins(void *real, void *context, int32_t t
 
 /* Below 0, a batch has failed. Above 0, llama.cpp found no room in the cache and changed nothing, so that the program may
  * try a smaller batch, or the program's own callback has ended it (include/llama.h): that is no inference. */
-static inline void batch_returned(const struct Computing *outer, int status) {
+static inline void batch_returned(const struct Computing *outer, int status, const struct Tokens *tokens) {
     int64_t end = edgetop_now();
     struct Computing ended = computing;
     computing = *outer;
     if (status <= 0)
-        batch_ended(&ended, end, status < 0);
-}
-
-/* How many tokens a batch of the thread has that was filled by calls. A place is given to another batch if there are too
- * many, whose number then is 0: not known. */
-static int32_t *tokens_of(void *batch) {
-    static __thread struct {
-        void *batch;
-        int32_t tokens;
-    } filled[BATCHES];
-    static __thread unsigned next;
-    for (int at = 0; at < BATCHES; at++)
-        if (filled[at].batch == batch)
-            return &filled[at].tokens;
-    unsigned at = next++ % BATCHES;
-    filled[at].batch = batch;
-    filled[at].tokens = 0;
-    return &filled[at].tokens;
+        batch_ended(&ended, end, status < 0, tokens);
 }
 
 __attribute__((destructor)) static void llama_ends(void) {
     if (computing.context && edgetop_is_watched())
-        batch_ended(&computing, edgetop_now(), 1);
+        batch_ended(&computing, edgetop_now(), 1, NULL);
 }
 
 /* ---- The functions in place of llama.cpp's, by their kind. REAL is an expression: llama.cpp's own function. ---- */
@@ -231,20 +358,34 @@ __attribute__((destructor)) static void llama_ends(void) {
 #define BATCH(NAME, REAL)                                                                                              \
     static int NAME(void *context, Argument batch) {                                                                   \
         Batch real = (Batch)(REAL);                                                                                    \
-        int32_t tokens = first_number(ADDRESS(batch));                                                                 \
+        struct Tokens tokens;                                                                                          \
         PASS_ON(ADDRESS(batch));                                                                                       \
-        struct Computing outer = batch_begins((void *)real, context, tokens, __builtin_frame_address(0));              \
+        read_tokens(&tokens, (const uint64_t *)ADDRESS(passed));                                                       \
+        int32_t count = first_number(ADDRESS(passed));                                                                 \
+        struct Computing outer = batch_begins((void *)real, context, count, __builtin_frame_address(0));               \
         int status = real(context, passed);                                                                            \
-        batch_returned(&outer, status);                                                                                \
+        batch_returned(&outer, status, &tokens);                                                                       \
+        return status;                                                                                                 \
+    }
+
+#define ENCODE(NAME, REAL)                                                                                             \
+    static int NAME(void *context, Argument batch) {                                                                   \
+        Batch real = (Batch)(REAL);                                                                                    \
+        PASS_ON(ADDRESS(batch));                                                                                       \
+        int32_t count = first_number(ADDRESS(passed));                                                                 \
+        struct Computing outer = batch_begins((void *)real, context, count, __builtin_frame_address(0));               \
+        int status = real(context, passed);                                                                            \
+        batch_returned(&outer, status, NULL);                                                                          \
         return status;                                                                                                 \
     }
 
 #define PROCESS(NAME, REAL)                                                                                            \
     static int NAME(void *context, int type, void *batch) {                                                            \
         Process real = (Process)(REAL);                                                                                \
-        struct Computing outer = batch_begins((void *)real, context, *tokens_of(batch), __builtin_frame_address(0));   \
+        const struct Tokens *tokens = tokens_of(batch);                                                                \
+        struct Computing outer = batch_begins((void *)real, context, tokens->count, __builtin_frame_address(0));       \
         int status = real(context, type, batch);                                                                       \
-        batch_returned(&outer, status);                                                                                \
+        batch_returned(&outer, status, tokens);                                                                        \
         return status;                                                                                                 \
     }
 
@@ -284,7 +425,8 @@ __attribute__((destructor)) static void llama_ends(void) {
 
 /* ---- What a program calls ---- */
 
-/* Save all registers that may hold arguments, ask TARGET(return address, first argument) for a function, and jump there. */
+/* Save all registers that may hold arguments, ask TARGET(return address, first three arguments) for a function, and jump
+ * there. */
 #ifdef __x86_64__
 #define JUMP(SYMBOL, TARGET)                                                                                           \
     __asm__(".pushsection .text\n.p2align 4\n.globl " SYMBOL "\n.type " SYMBOL ", @function\n"                         \
@@ -295,7 +437,7 @@ __attribute__((destructor)) static void llama_ends(void) {
             "mov %rcx, -40(%rbp)\nmov %r8, -48(%rbp)\nmov %r9, -56(%rbp)\nmov %r10, -64(%rbp)\n"                       \
             "movups %xmm0, -80(%rbp)\nmovups %xmm1, -96(%rbp)\nmovups %xmm2, -112(%rbp)\nmovups %xmm3, -128(%rbp)\n"   \
             "movups %xmm4, -144(%rbp)\nmovups %xmm5, -160(%rbp)\nmovups %xmm6, -176(%rbp)\nmovups %xmm7, -192(%rbp)\n" \
-            "mov %rdi, %rsi\nmov 8(%rbp), %rdi\ncall " TARGET "\nmov %rax, %r11\n"                                                     \
+            "mov %rdx, %rcx\nmov %rsi, %rdx\nmov %rdi, %rsi\nmov 8(%rbp), %rdi\ncall " TARGET "\nmov %rax, %r11\n"                                                     \
             "mov -8(%rbp), %rax\nmov -16(%rbp), %rdi\nmov -24(%rbp), %rsi\nmov -32(%rbp), %rdx\n"                      \
             "mov -40(%rbp), %rcx\nmov -48(%rbp), %r8\nmov -56(%rbp), %r9\nmov -64(%rbp), %r10\n"                       \
             "movups -80(%rbp), %xmm0\nmovups -96(%rbp), %xmm1\nmovups -112(%rbp), %xmm2\nmovups -128(%rbp), %xmm3\n"   \
@@ -310,7 +452,7 @@ __attribute__((destructor)) static void llama_ends(void) {
             ".cfi_def_cfa_offset 224\n.cfi_offset 29, -224\n.cfi_offset 30, -216\nmov x29, sp\n"                       \
             "stp x0, x1, [sp, #16]\nstp x2, x3, [sp, #32]\nstp x4, x5, [sp, #48]\nstp x6, x7, [sp, #64]\n"             \
             "str x8, [sp, #80]\nstp q0, q1, [sp, #96]\nstp q2, q3, [sp, #128]\nstp q4, q5, [sp, #160]\n"               \
-            "stp q6, q7, [sp, #192]\nmov x1, x0\nmov x0, x30\nbl " TARGET "\nmov x16, x0\n"                                        \
+            "stp q6, q7, [sp, #192]\nmov x3, x2\nmov x2, x1\nmov x1, x0\nmov x0, x30\nbl " TARGET "\nmov x16, x0\n"                                        \
             "ldp x0, x1, [sp, #16]\nldp x2, x3, [sp, #32]\nldp x4, x5, [sp, #48]\nldp x6, x7, [sp, #64]\n"             \
             "ldr x8, [sp, #80]\nldp q0, q1, [sp, #96]\nldp q2, q3, [sp, #128]\nldp q4, q5, [sp, #160]\n"               \
             "ldp q6, q7, [sp, #192]\nldp x29, x30, [sp], #224\n"                                                       \
@@ -353,11 +495,11 @@ static void *llama_found[LLAMA_COUNT][RUNTIMES];
     void *target_##SYMBOL(void *caller) { return llama_target(AT_##SYMBOL, (void *)linked_##SYMBOL, caller); }
 LLAMA_FUNCTIONS(AS_FUNCTIONS)
 #define AS_COUNTED(SYMBOL, CHANGE)                                                                                     \
-    __attribute__((used, visibility("hidden"))) void *target_##SYMBOL(void *caller, void *batch);                      \
-    void *target_##SYMBOL(void *caller, void *batch) {                                                                 \
+    __attribute__((used, visibility("hidden"))) void *target_##SYMBOL(void *caller, void *batch, uint64_t, uint64_t);  \
+    void *target_##SYMBOL(void *caller, void *batch, uint64_t second, uint64_t third) {                                \
         struct Caller found = behind_llama(AT_##SYMBOL, caller);                                                       \
         if (found.is_llama)                                                                                            \
-            *tokens_of(batch) = CHANGE ? *tokens_of(batch) + 1 : 0;                                                    \
+            CHANGE(batch, second, third);                                                                              \
         return found.real ? found.real : (void *)no_function;                                                          \
     }
 LLAMA_COUNTED(AS_COUNTED)

@@ -115,9 +115,9 @@ class WaitingRows:
                 self._tables.append(name, requests_to_arrow(group), self._source)
                 continue
             table = to_arrow(name, group, self._sensor_ids)
-            if name == "seconds" and self._tables.kind == "streams":
+            if name == "seconds" and self._tables.kind in ("streams", "all"):
                 table = with_stream_columns(table, group)
-            elif name == "seconds" and self._tables.kind == "tokens":
+            if name == "seconds" and self._tables.kind in ("tokens", "all"):
                 table = with_token_columns(table, group)
             self._tables.append(name, table, self._source)
 

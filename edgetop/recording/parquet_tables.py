@@ -34,11 +34,12 @@ from edgetop.recording.token_columns import (
 from edgetop.session.manifest import Manifest
 
 ROW_GROUP_ROWS = 65_536
-SecondsKind = Literal["plain", "streams", "tokens"]  # which columns the table of seconds has
+SecondsKind = Literal["plain", "streams", "tokens", "all"]  # which columns the table of seconds has
 _SECONDS: dict[SecondsKind, pa.Schema] = {
     "plain": SCHEMAS["seconds"],
     "streams": SECONDS_OF_STREAMS,
     "tokens": SECONDS_OF_TOKENS,
+    "all": SECONDS_OF_ALL,
 }
 _COPY_BYTES = 1024 * 1024
 
@@ -51,9 +52,12 @@ _SPIKY = "latency_ns"
 
 
 def seconds_kind(manifest: Manifest) -> SecondsKind:
-    """Return which extra columns this session's table of seconds has: "streams", "tokens", or "plain" for none."""
+    """Return which extra columns this session's table of seconds has.
+
+    They are "streams", "tokens", "all" for both, or "plain" for none.
+    """
     if manifest.split_by is not None:
-        return "streams"
+        return "streams" if manifest.generation is None else "all"
     return "plain" if manifest.generation is None else "tokens"
 
 

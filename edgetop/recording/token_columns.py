@@ -52,7 +52,9 @@ _COLUMNS += [(name, _TYPES.get(name, pa.int64()), text) for name, text in _ACTIV
 _FIELDS = [pa.field(name, kind, metadata={"meaning": text}) for name, kind, text in _COLUMNS]
 _MEANINGS = {f"meaning:{name}": text for name, _, text in _COLUMNS}
 SECONDS_OF_TOKENS = pa.schema([*SECONDS, *_FIELDS], metadata={**(SECONDS.metadata or {}), **_MEANINGS})
-SECONDS_OF_ALL = pa.schema([*SECONDS_OF_STREAMS, *_FIELDS])  # every column that a file may have
+SECONDS_OF_ALL = pa.schema(  # every column that a file may have
+    [*SECONDS_OF_STREAMS, *_FIELDS], metadata={**(SECONDS_OF_STREAMS.metadata or {}), **_MEANINGS}
+)
 
 _NUMBERS = {
     "wait_ns": "actual start minus intended start; 0 back to back",
@@ -122,7 +124,8 @@ def with_token_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
             flat = to_arrow("seconds", part)
             columns += [flat[field.name].combine_chunks() for field in _OF_EACH]
         columns += [pa.array(np.ascontiguousarray(tokens.rows[name])) for name in _ACTIVE]
-    return pa.table([*table.columns, *columns], schema=SECONDS_OF_TOKENS)
+    has_streams = table.num_columns > len(SECONDS)
+    return pa.table([*table.columns, *columns], schema=SECONDS_OF_ALL if has_streams else SECONDS_OF_TOKENS)
 
 
 def _filled(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -293,6 +293,8 @@ class Conductor:
                 self._surroundings.began(t_ns, may_begin_anew=phase == "program")
             case Loaded():
                 self._model_files.begin(message.inputs)
+                if message.shows_tokens and isinstance(self._aggregator, SecondAggregator):
+                    self._aggregator = TokenAggregator(self._aggregator)  # before the first inference
             case OfVariant(side=side, message=Loaded()) if side:
                 self._model_files.begin_other()
 

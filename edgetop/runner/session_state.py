@@ -45,6 +45,7 @@ from edgetop.session.ceilings import DTYPE, Ceilings
 from edgetop.session.clock import Clock, anchor, both_times, format_utc
 from edgetop.session.event_codec import decoded
 from edgetop.session.events import Body, Event, Severity
+from edgetop.session.generation_settings import Generation
 from edgetop.session.manifest import (
     BackgroundProcess,
     ClockInfo,
@@ -332,6 +333,8 @@ class SessionState:
         self._amend(load=replace(self.manifest.load, arrays=loaded.input_steps))
         both = loaded_variant(Variant(self.manifest.model, self.manifest.engine), loaded)
         self._amend(engine=both.engine, model=both.model)
+        if loaded.shows_tokens and self.manifest.generation is None:
+            self._amend(generation=Generation(context=None, max_tokens=None))
         if generation := self.manifest.generation:
             context = generation.context or loaded.context
             self._amend(generation=replace(generation, context=context, buffers_mib=loaded.buffers))

@@ -1,7 +1,8 @@
 """The statistics of each second of a session with a language model, including its tokens.
 
-A token belongs to the second in which it was ready. A request belongs to the second in which it ended. Only tokens and
-requests of phase `measure` count.
+A token belongs to the second in which it was ready. A request belongs to the second in which it ended. One that is added
+after the row of its second was made belongs to the next row: a watched program shows a request's first token and its
+end late. Only tokens and requests of phase `measure` count.
 """
 
 from dataclasses import replace
@@ -60,8 +61,9 @@ class TokenAggregator:
         ends_ns = requests["t_ns"] + requests["latency_ns"]
         is_in, has_ended = tokens["t_ns"] < until_ns, ends_ns < until_ns
         self._tokens, self._requests = [tokens[~is_in]], [requests[~has_ended]]
-        tokens, requests, ended = tokens[is_in], requests[has_ended], ends_ns[has_ended] // NS
-        second = tokens["t_ns"] // NS
+        first = int(seconds.rows["t_ns"][0]) // NS
+        tokens, requests = tokens[is_in], requests[has_ended]
+        second, ended = (np.maximum(ns // NS, first) for ns in (tokens["t_ns"], ends_ns[has_ended]))
         rows, itl, ttft = np.zeros(len(seconds), TOKEN_SECOND), [], []
         for place, t_ns in enumerate(seconds.rows["t_ns"].tolist()):
             own, over = tokens[second == t_ns // NS], requests[ended == t_ns // NS]

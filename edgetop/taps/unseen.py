@@ -22,6 +22,9 @@ MUSL = ("/ld-musl-", "-linux-musl/libc.so")  # loader and C library of musl, whi
 SEPARATOR, PRELOAD_SEPARATORS = ":", " :$"  # characters that a path in PYTHONPATH or LD_PRELOAD cannot have (ld.so(8))
 SHELL_OPTIONS = "IE"  # options with which Python ignores PYTHONPATH
 MOST_PROCESSES = 2_000  # most processes to examine
+OLLAMA_STORE = "/blobs/sha256-"  # part of the paths of models in Ollama's store (server/modelpath.go)
+MOST_NAME = 80  # most characters of a model's name
+READ_SERVER = "edgetop watch --url http://127.0.0.1:PORT reads it (edgetop help llm)"
 
 
 def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: bool, follows_children: bool) -> str:
@@ -34,6 +37,8 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
     maps = mappings(pid)
     loaded = _runtimes(maps)
     if not loaded:
+        if inside := language_model_inside(pid):
+            return inside
         if child := _child_with_runtime(pid, preload, has_hook=has_hook, follows_children=follows_children):
             return child
         loads_none = f"process {pid} has loaded no known inference runtime"
@@ -43,6 +48,37 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
         return f"{names}, no call yet"
     obstacles = tuple(_obstacles(pid, maps, preload, has_hook=has_hook))
     return "; ".join((f"{names}, but no call came in a way that edgetop sees", *obstacles))
+
+
+def language_model_inside(pid: int) -> str:
+    """Return a sentence which says that the process runs a language model without a library, and what to do.
+
+    Such a program has llama.cpp linked statically, as the runner of Ollama and many builds of llama-server have. It is
+    told by the model file that it has mapped. If the process leads a POSIX session (setsid(2)), the other processes of
+    the session are examined, too. Returns "" if there is none.
+    """
+    for number in (pid, *_of_session(pid)):
+        maps = mappings(number)
+        model = next((one.path.rpartition("/")[2] for one in maps if _is_language_model(one.path)), "")
+        if model and not any("llama" in name for name in _runtimes(maps)):
+            command = _name(number)
+            return (
+                f"process {number}{command and f' ({command})'} runs {clean(model)[:MOST_NAME]}, but llama.cpp is a "
+                f"part of the program and no library, so its calls are not seen: if it is a server, {READ_SERVER}"
+            )
+    return ""
+
+
+def _is_language_model(path: str) -> bool:
+    """Whether the name of a mapped file is that of a language model: a GGUF file, or a model in Ollama's store."""
+    return path.endswith(".gguf") or OLLAMA_STORE in path
+
+
+def _name(pid: int) -> str:
+    """Return the name of the process's program, or "" if it is unknown."""
+    with contextlib.suppress(OSError):
+        return clean(Path(f"/proc/{pid}/comm").read_text("utf-8", "replace").strip())
+    return ""
 
 
 def has_runtime(pid: int) -> bool:
@@ -149,7 +185,7 @@ def _child_with_runtime(pid: int, preload: Path | None, *, has_hook: bool, follo
     """
     for number, maps in _with_runtime(pid):
         with contextlib.suppress(OSError):
-            command = clean(Path(f"/proc/{number}/comm").read_text("utf-8", "replace").strip())
+            command = _name(number)
             loaded = ", ".join(sorted(_runtimes(maps))[:3])
             what = f"process {number} ({command}), which it started, has loaded {loaded}"
             return f"{what}: {_of_child(number, maps, preload, has_hook=has_hook, follows=follows_children)}"
@@ -161,13 +197,20 @@ def _with_runtime(pid: int) -> Iterator[tuple[int, list[Mapping]]]:
 
     Only processes that have loaded a known inference runtime are yielded.
     """
+    for number in _of_session(pid):
+        maps = mappings(number)
+        if _runtimes(maps):
+            yield number, maps
+
+
+def _of_session(pid: int) -> Iterator[int]:
+    """Yield the ids of the other processes in the POSIX session (setsid(2)) that `pid` leads."""
     numbers = [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208  names alone
     for number in numbers[-MOST_PROCESSES:]:
         with contextlib.suppress(OSError, IndexError):
             fields = Path(f"/proc/{number}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-            maps = mappings(number) if int(fields[3]) == pid != number else []
-            if _runtimes(maps):
-                yield number, maps
+            if int(fields[3]) == pid != number:
+                yield number
 
 
 def _of_child(pid: int, maps: list[Mapping], preload: Path | None, *, has_hook: bool, follows: bool) -> str:

@@ -27,6 +27,7 @@ from edgetop.taps.loading import Loading
 from edgetop.taps.runtimes import Function, libraries, mappings, models
 from edgetop.taps.taps import Taps
 from edgetop.taps.unit_question import ASK_UNIT_S, GONE_UNIT_S, UnitQuestion
+from edgetop.taps.unseen import language_model_inside
 
 # Both programs import no module from the current folder or from the environment.
 OPENER = Path(opener.__file__).resolve()
@@ -290,7 +291,7 @@ class WatchedProcess:
         if self._mapped:
             return f"{', '.join(self._mapped[:3])} is mapped, no call yet"
         unmapped = f"process {self._pid} has mapped no library of ONNX Runtime or LiteRT (edgetop help watch)"
-        return "; ".join(self._missing[:3]) or unmapped
+        return "; ".join(self._missing[:3]) or language_model_inside(self._pid) or unmapped
 
     def _helper_news(self) -> list[Message]:
         """Read the lines of the helper that reads uprobes, and return messages for the user.

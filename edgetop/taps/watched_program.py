@@ -295,7 +295,8 @@ class WatchedProgram:
             messages += self._wait_for_end(self._stop, now_ns)
         elif status is None and (reached := self._reached(now_ns)):
             self._ask_to_end(reached)
-        return EngineUpdate(records, tuple(messages), self._taps.poll_within_s)
+        tokens, requests = self._taps.tokens(now_ns, is_over=is_over)
+        return EngineUpdate(records, tuple(messages), self._taps.poll_within_s, tokens=tokens, requests=requests)
 
     def _begun(self) -> list[Message]:
         """Return [Started(...)] at the first call after the program's first process is known. Return [] at other calls.

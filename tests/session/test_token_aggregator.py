@@ -133,3 +133,20 @@ def test_sums_of_seconds_keep_every_token(every):
     assert seconds.tokens is not None
     assert merged.tokens.itl.histogram().tolist() == seconds.tokens.itl.histogram().tolist()
     assert merged.between(2, 5).take(np.array([0, 2])).tokens is not None
+
+
+def test_what_is_learned_late_counts_in_the_next_second():
+    """A watched program shows a first token with the one after it, and a request with the next one."""
+    runs, tokens, requests = generated()
+    late = requests["t_ns"].searchsorted(3 * NS)
+    aggregator = TokenAggregator(SecondAggregator())
+    shown = ~((tokens["t_ns"] < 3 * NS) & ~tokens["is_later"])
+    made = [aggregator.add(runs[:late], tokens[shown & (tokens["t_ns"] < 5 * NS)], requests[:0])]
+    assert len(made[0])
+    made.append(
+        aggregator.add(runs[late:], np.concatenate([tokens[~shown], tokens[tokens["t_ns"] >= 5 * NS]]), requests)
+    )
+    seconds = concatenate([*made, aggregator.close()])
+    assert int(seconds.tokens.rows["requests"].sum()) == len(requests)
+    assert int(seconds.tokens.rows["tokens_out"].sum()) == len(tokens)
+    assert int(seconds.tokens.ttft.rows["count"].sum()) == len(requests)

@@ -14,8 +14,9 @@ import pytest
 from edgetop.engines.engine_protocol import LogLine, RecordsLost, StreamsSeen
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps import rings
+from edgetop.taps.call_streams import MAX_STREAMS
 from edgetop.taps.rings import LOCK, PREFIX, Rings
-from edgetop.taps.taps import MAX_STREAMS, Taps
+from edgetop.taps.taps import Taps
 
 
 @pytest.fixture

@@ -131,3 +131,50 @@ def test_a_program_of_another_user_is_named(started):
 
 def test_a_process_that_is_gone_is_no_error(started):
     assert why(2**22 + 1).startswith("process ")
+
+
+STATIC = r"""
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    int file = open(words[1], O_RDONLY);
+    if (mmap(0, 8192, PROT_READ, MAP_SHARED, file, 0) == MAP_FAILED) return 1;
+    write(1, "\n", 1);
+    return sleep(60);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def static_program(tmp_path_factory):
+    """A program without libraries that maps a model as llama.cpp does."""
+    compiler, out = shutil.which("cc"), tmp_path_factory.mktemp("static") / "runner"
+    assert compiler, "these tests need a C compiler"
+    order = [compiler, "-w", "-static", "-x", "c", "-o", out, "-"]
+    subprocess.run(order, input=STATIC.encode(), check=True)
+    return out
+
+
+@pytest.mark.parametrize("name", ["model.gguf", "blobs/sha256-0123abc"])
+def test_a_language_model_that_is_a_part_of_the_program_is_named_with_what_to_do(
+    started, static_program, tmp_path, name
+):
+    model = tmp_path / name
+    model.parent.mkdir(exist_ok=True)
+    model.write_bytes(b"x" * 8192)
+    told = why(started(static_program, model), LIBRARY)
+    assert f"(runner) runs {model.name}, but llama.cpp is a part of the program and no library" in told
+    assert told.endswith("edgetop watch --url http://127.0.0.1:PORT reads it (edgetop help llm)")
+
+
+def test_a_language_model_in_a_process_that_the_program_starts_is_named(started, static_program, tmp_path):
+    """So does `ollama serve`."""
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"x" * 8192)
+    starts = f"import subprocess; subprocess.run([{str(static_program)!r}, {str(model)!r}])"
+    pid = started(sys.executable, "-c", starts, start_new_session=True, **hooked())
+    told = wait_until(lambda: why(pid) if "llama.cpp" in why(pid) else "")
+    assert told.startswith("process ")
+    assert f"process {pid} " not in told
+    os.killpg(pid, 9)

@@ -11,7 +11,8 @@ _TIMES = ("p50", "p90", "p99", "mean", "max")
 _SEEN_BY = {
     "tool": "measured by another tool; a time between tokens is a mean",
     "client": "edgetop is a client of the server: times include the network and the queue",
-    "server": "the server's own figures; a time between tokens is the mean of a quarter of a second",
+    "server": "the server's own figures; a time between tokens is the mean of half a second",
+    "batches": "from the batches of the program; an inference is a batch",
 }
 
 

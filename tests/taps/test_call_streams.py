@@ -5,8 +5,8 @@ import pytest
 
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import FIRST, MEASURE, WARMUP
+from edgetop.taps.call_streams import Streams
 from edgetop.taps.ring import NO_CALLS, CallName
-from edgetop.taps.taps import Streams
 
 MS = 1_000_000
 

@@ -1,0 +1,147 @@
+"""The tokens and requests of a language model, from the batches that a watched program computes.
+
+A program reports which sequences a batch has, how many tokens of each, and from which position on. It reports neither
+texts nor requests. So these follow from the batches:
+
+- One token that continues a sequence whose last token got scores was generated. With N such sequences, a batch has N
+  generated tokens.
+- All other tokens belong to a prompt. Without a generated token after it, a prompt is no request.
+- The first token of a request is there when its prompt has been processed. It is counted when the batch after it shows
+  that it was used.
+
+A time of a token is the end of its batch. The time to choose the token is part of the time to the next one.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from edgetop.session.records import FINISH_REASONS, MEASURE, NO_REQUESTS, NO_TOKENS, REQUEST, TOKEN, Requests, Tokens
+from edgetop.taps.ring import Calls
+
+SEVERAL = 2  # value of `ok` if several tokens of a run get scores
+MOST_DRAFT = 64  # most tokens of a draft that a batch checks
+QUIET_NS = 2_000_000_000  # a sequence without a token for so long has ended its request
+MOST_ACTIVE = 255  # largest number in TOKEN's field `active`
+STOP = FINISH_REASONS.index("stop")
+
+Key = tuple[int, int, int]  # numbers of the ring, of the context's name in it, and of the sequence
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """A request in one sequence of a context. Times are CLOCK_MONOTONIC in ns."""
+
+    start_ns: int
+    cached: int  # tokens that were in the context before
+    position: int  # position of the next token
+    prompt: int = 0  # tokens of its prompt that were processed
+    prefill_ns: int = 0
+    prefilled_ns: int = 0  # when its prompt had been processed
+    has_scores: bool = False  # whether its last token got scores, so that the next token may be chosen
+    tokens: int = 0  # generated tokens
+    last_ns: int = 0  # time of the last one
+    is_told: bool = False  # whether it has been reported as a request
+
+
+@dataclass(slots=True)
+class TokenBatches:
+    """Collects the tokens and requests of one context."""
+
+    drafts: bool = False  # whether the program checks drafts of several tokens, which are then not counted
+    _sequences: dict[Key, _Sequence] = field(default_factory=dict)
+    _tokens: list[tuple[int | bool, ...]] = field(default_factory=list)  # as TOKEN
+    _requests: list[tuple[int | bytes, ...]] = field(default_factory=list)  # as REQUEST
+
+    def add(self, ring: int, runs: Calls) -> None:
+        """Add reports of kind TOKENS from the ring number `ring`, in the order in which they were written."""
+        begin = 0
+        names, starts = runs["name"], runs["start_ns"]
+        ends = np.flatnonzero((np.diff(starts) != 0) | (np.diff(names.astype(np.int64)) != 0)) + 1
+        for end in (*ends.tolist(), len(runs)):
+            if end > begin:
+                self._add_batch(ring, runs[begin:end])
+            begin = end
+
+    def _add_batch(self, ring: int, runs: Calls) -> None:
+        """Add the runs of one batch. A run has successive tokens of one sequence."""
+        generated: list[tuple[_Sequence, int]] = []  # with the position of the token
+        fields = [runs[name].tolist() for name in ("name", "flags", "cpu_us", "number", "ok", "start_ns", "end_ns")]
+        start_ns = end_ns = 0
+        for name, sequence, after, count, scores, start_ns, end_ns in zip(*fields, strict=True):
+            key, position = (ring, name, sequence), after - 1  # -1: unknown
+            known = self._sequences.get(key)
+            if known and known.has_scores and position in (-1, known.position):
+                if count == 1:
+                    generated.append((known, known.position))
+                    known.position += 1
+                    known.has_scores = scores > 0
+                    continue
+                self.drafts |= scores == SEVERAL and count <= MOST_DRAFT and position >= 0
+            self._add_prompt(key, (start_ns, end_ns), position, count, has_scores=scores > 0)
+        if self.drafts:
+            return
+        active = min(len(generated), MOST_ACTIVE) if len(generated) == len(runs) else 0
+        for one, position in generated:
+            self._add_token(one, position, end_ns, active)
+
+    def _add_prompt(self, key: Key, span: tuple[int, int], position: int, count: int, *, has_scores: bool) -> None:
+        """Add `count` tokens of a prompt, the first one at `position`; -1 if that is unknown.
+
+        `span` is when the batch began and ended. `has_scores` says whether the last one got scores.
+        """
+        start_ns, end_ns = span
+        known = self._sequences.get(key)
+        if known is None or known.tokens or position not in (-1, known.position):
+            if known is not None:
+                self._tell(known)
+            at = max(0, position)
+            known = self._sequences[key] = _Sequence(start_ns, at, at)
+        known.prompt += count
+        known.position += count
+        known.prefill_ns += end_ns - start_ns
+        known.prefilled_ns, known.has_scores = end_ns, has_scores
+
+    def _add_token(self, one: _Sequence, position: int, end_ns: int, active: int) -> None:
+        """Add a token that was there at `end_ns`, after the token at `position`. `active` is as in TOKEN."""
+        if not one.tokens:
+            ttft_ns = one.prefilled_ns - one.start_ns
+            self._tokens.append((one.prefilled_ns, ttft_ns, position, False, MEASURE, 0, False))
+            one.tokens, one.last_ns = 1, one.prefilled_ns
+        self._tokens.append((end_ns, end_ns - one.last_ns, position + 1, True, MEASURE, active, False))
+        one.tokens += 1
+        one.last_ns = end_ns
+
+    def _tell(self, one: _Sequence) -> None:
+        if one.is_told or not one.tokens or self.drafts:
+            return
+        one.is_told = True
+        latency_ns, ttft_ns = one.last_ns - one.start_ns, one.prefilled_ns - one.start_ns
+        decode_ns, tokens_in = one.last_ns - one.prefilled_ns, one.cached + one.prompt
+        times = (one.start_ns, 0, latency_ns, ttft_ns, 0, one.prefill_ns, decode_ns, 0)
+        counts = (tokens_in, one.cached, one.tokens, tokens_in + one.tokens - 1, 0)
+        self._requests.append((*times, *counts, MEASURE, STOP, b""))
+
+    def end(self, ring: int) -> None:
+        """End the requests of the ring number `ring`, whose process has ended."""
+        for key in [key for key in self._sequences if key[0] == ring]:
+            self._tell(self._sequences.pop(key))
+
+    def release(self, until_ns: int, now_ns: int, *, is_over: bool) -> tuple[Tokens, Requests]:
+        """Return the tokens and the ended requests up to the time `until_ns`, each once.
+
+        A request ends when its sequence gets another prompt or no token for QUIET_NS. `now_ns` is the present time.
+        `is_over` says that no process writes any more.
+        """
+        for one in self._sequences.values():
+            if is_over or now_ns - one.last_ns > QUIET_NS:
+                self._tell(one)
+        tokens = np.array(self._tokens, TOKEN) if self._tokens else NO_TOKENS
+        requests = np.array(self._requests, REQUEST) if self._requests else NO_REQUESTS
+        if is_over:
+            self._tokens, self._requests = [], []
+            return tokens, requests
+        is_due, has_ended = tokens["t_ns"] <= until_ns, requests["t_ns"] + requests["latency_ns"] <= until_ns
+        self._tokens = [row for row, due in zip(self._tokens, is_due.tolist(), strict=True) if not due]
+        self._requests = [row for row, ended in zip(self._requests, has_ended.tolist(), strict=True) if not ended]
+        return tokens[is_due], requests[has_ended]

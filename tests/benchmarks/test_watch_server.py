@@ -1,0 +1,109 @@
+"""How much `edgetop watch --url` slows a llama-server, and how exact its figures are. The server is the wheel's own.
+
+Run it on a quiet machine:
+
+    pytest -q -m benchmark tests/benchmarks/test_watch_server.py
+"""
+
+import contextlib
+import json
+import math
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+from tests.support.commands import edgetop, environment
+from tests.support.gguf_models import language_model
+from tests.support.waiting import wait_until
+from tests.support.wheel_server import WheelServer, ask
+
+pytestmark = pytest.mark.benchmark
+
+QUADS, TURN_S, TOKENS = 60, 1.5, 48
+LONGEST_S = 1800
+
+
+@pytest.fixture(scope="module", name="model")
+def fixture_model(tmp_path_factory):
+    """Some ms for a token, as a small real model on a board."""
+    path = tmp_path_factory.mktemp("models") / "model.gguf"
+    path.write_bytes(language_model(kind="Q8_0", layers=8, width=512, heads=8, kv_heads=8))
+    return path
+
+
+@contextlib.contextmanager
+def watching(url, folder):
+    """The processes of a headless `edgetop watch --url`, once it reads the server."""
+    words = [sys.executable, "-m", "edgetop", "watch", "--url", url, "--headless", "-o", "seen"]
+    process = subprocess.Popen(
+        words, cwd=folder, env=environment(folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: list((folder / "seen.edgetop" / "journal").glob("*.journal")), 30)
+        time.sleep(3)  # its start is no part of what it costs
+        yield [process, *psutil.Process(process.pid).children(recursive=True)]
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def turn(url):
+    """The mean time of a token in ns by the server's own clock, over a turn of requests."""
+    until, tokens, took_ms = time.monotonic() + TURN_S, 0, 0.0
+    while time.monotonic() < until:
+        own = ask(url, TOKENS)
+        tokens, took_ms = tokens + own["predicted_n"] - 1, took_ms + own["predicted_ms"]
+    return took_ms / tokens
+
+
+@pytest.mark.timeout(LONGEST_S)
+@pytest.mark.parametrize("threads", [1, os.cpu_count()], ids=["one thread", "all CPUs"])
+def test_a_server_is_slowed_by_less_than_a_hundredth(model, tmp_path, say, threads):
+    """Turns with and without reads, in the order ABBA BAAB ... Without reads, edgetop's processes are stopped."""
+    ratios = []
+    with WheelServer(model, threads=threads) as server, watching(server.url, tmp_path) as processes:
+        turn(server.url)
+        for number in range(QUADS):
+            logs = {True: 0.0, False: 0.0}
+            for reads in (False, True, True, False) if number % 2 else (True, False, False, True):
+                for process in processes:
+                    process.send_signal(signal.SIGCONT if reads else signal.SIGSTOP)
+                logs[reads] += math.log(turn(server.url)) / 2
+            ratios.append(logs[False] - logs[True])
+    speed, error = math.exp(statistics.mean(ratios)), statistics.stdev(ratios) / math.sqrt(len(ratios))
+    middle = math.exp(statistics.median(ratios))
+    say(f"{threads} threads: speed with reads x {speed:.4f} +- {error:.4f} (median x {middle:.4f})")
+    assert speed + 2 * error >= 0.99
+
+
+@pytest.mark.timeout(LONGEST_S)
+@pytest.mark.parametrize("tokens", [16, 400])
+def test_rates_over_a_minute_are_those_of_the_server(model, tmp_path, say, tokens):
+    """Within 2 %, also of requests that are shorter than the interval of the reads."""
+    over, own = threading.Event(), []
+    with WheelServer(model) as server:
+
+        def load():
+            while not over.is_set():
+                own.append(ask(server.url, tokens))
+
+        thread = threading.Thread(target=load)
+        thread.start()
+        done = edgetop(
+            "watch", "--url", server.url, "--headless", "--duration", "60s", "-o", "seen", home=tmp_path, timeout=120
+        )
+        over.set()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(edgetop("report", "seen", "--json", home=tmp_path).stdout)["generation"]
+    rate = sum(one["predicted_n"] - 1 for one in own) / sum(one["predicted_ms"] for one in own) * 1000
+    say(f"{tokens} tokens: decode {seen['decode_tok_s']:.1f} tok/s, the server's own {rate:.1f}")
+    assert seen["decode_tok_s"] == pytest.approx(rate, rel=0.02)
