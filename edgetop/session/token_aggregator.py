@@ -1,6 +1,6 @@
 """The statistics of each second of a session with a language model, including its tokens.
 
-A token belongs to the second in which it was ready. A request belongs to the second in which it ended. One that is added
+A token belongs to the second in which it was ready. A request belongs to the second in which it ended. What is added
 after the row of its second was made belongs to the next row: a watched program shows a request's first token and its
 end late. Only tokens and requests of phase `measure` count.
 """
