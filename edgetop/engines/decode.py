@@ -34,7 +34,7 @@ from edgetop.formatting import quantity
 from edgetop.session.engine_events import FallbackReasons
 from edgetop.session.manifest import built
 from edgetop.session.operators import EventCounts, Operator, counts_of
-from edgetop.session.records import INFERENCE, NO_INFERENCES, NO_REQUESTS, NO_TOKENS, Inferences, join
+from edgetop.session.records import INFERENCE, NO_INFERENCES, REQUEST, TOKEN, Inferences, join
 
 MAX_REASONS, MAX_REASON = 8, 240  # reasons of a fallback that are kept, and the characters of each
 
@@ -44,21 +44,25 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
     If a frame is invalid, the last message of the update is `Failed`. Records and messages before it are kept.
     """
-    records: list[Inferences] = []
-    packed: dict[int, list[Inferences]] = {message_frames.TOKENS: [NO_TOKENS], message_frames.REQUESTS: [NO_REQUESTS]}
+    packed: dict[int, list[bytes]] = {kind: [] for kind in _ROWS}
     messages: list[Message] = []
     try:
         for kind, payload in pairs:
-            if kind == message_frames.RECORDS:
-                records.append(np.frombuffer(payload, INFERENCE))
-            elif kind in packed:
-                packed[kind].append(np.frombuffer(payload, packed[kind][0].dtype))
+            if kind in packed:
+                if len(payload) % _ROWS[kind].itemsize:
+                    raise ValueError("a record is cut short")
+                packed[kind].append(payload)
             elif kind in _MESSAGES:
                 messages.append(_MESSAGES[kind](json.loads(payload)))
     except (message_frames.FrameError, ValueError, KeyError, TypeError) as error:
         messages.append(Failed("engine", f"invalid data from the engine: {one_line(error)}"))
-    tokens, requests = (join(pieces) for pieces in packed.values())
-    return EngineUpdate(join([NO_INFERENCES, *records]), tuple(messages), tokens=tokens, requests=requests)
+    # An engine flushes 50 times a second; joining bytes takes a fifth of the time that joining arrays takes.
+    records, tokens, requests = (np.frombuffer(b"".join(pieces), _ROWS[kind]) for kind, pieces in packed.items())
+    return EngineUpdate(records, tuple(messages), tokens=tokens, requests=requests)
+
+
+# The rows of the frames that hold no JSON.
+_ROWS = {message_frames.RECORDS: INFERENCE, message_frames.TOKENS: TOKEN, message_frames.REQUESTS: REQUEST}
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
 CLOSE_TIMEOUT_S = 5.0
+READ_BYTES = 65_536  # of a pipe at once; memory for a whole pipe would be mapped and unmapped at each poll
 FULL = 0.9  # share of a pipe above which the child may not have had room for the next record
 SHAPES_S = 300.0  # enough for a cold start and an inference without a delegate on a slow, busy board
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
@@ -218,15 +219,15 @@ class ProcessEngine:
 
 
 def _read(fd: int) -> bytes:
+    """Return what is in the pipe `fd`, up to 8 MiB. A read that returns less than was asked for has emptied it."""
     pieces = []
-    for _ in range(8):
+    for _ in range(8 * PIPE_BYTES // READ_BYTES):
         try:
-            piece = os.read(fd, PIPE_BYTES)
+            pieces.append(os.read(fd, READ_BYTES))
         except BlockingIOError:
             break
-        if not piece:
+        if len(pieces[-1]) < READ_BYTES:
             break
-        pieces.append(piece)
     return b"".join(pieces)
 
 

@@ -118,23 +118,24 @@ class Judgement:
             level = levels(rows["p50_ns"])
             self.contention.level_sum += int(level.sum())
             self.contention.level_count += len(level)
-        place = 0
+        place, lost = 0, lost_ms(rows, signals).tolist() if self.detector.baseline is None and due else []
         # One by one, so that it makes no difference how many seconds come with the one that completes the burst.
         while self.detector.baseline is None and place < len(rows):
-            self._build_burst(rows[place : place + 1], signals)
+            self._build_burst(rows[place : place + 1], lost[place], signals)
             place += 1
         if place < len(rows):
             self.detector.fold(*self.cutter.add(self._felt(rows[place:], signals)))
         self._explain(signals)
 
-    def _build_burst(self, row: Rows, signals: Signals) -> None:
+    def _build_burst(self, row: Rows, lost_ms: float, signals: Signals) -> None:
         """Add the second `row` to those from which the burst (the first steady 30 s) is found.
 
-        Once the burst is found, its input size and the time for which the process was stopped in it are stored.
+        `lost_ms` is for how many ms of this second the process was stopped. Once the burst is found, its input size and
+        the time for which the process was stopped in it are stored.
         """
         self.detector.fold(*self.cutter.add(row))
         self.burst_rows = np.concatenate([self.burst_rows, row])[-MAX_ROWS:]
-        self.burst_lost = [*self.burst_lost, (int(row["t_ns"][0]) // NS, float(lost_ms(row, signals)[0]))][-MAX_ROWS:]
+        self.burst_lost = [*self.burst_lost, (int(row["t_ns"][0]) // NS, lost_ms)][-MAX_ROWS:]
         if (burst := self.detector.baseline) is not None:
             self.burst_rows = _inside(self.burst_rows, burst)
             self.burst_size = signals.input_size(burst.from_s, burst.to_s)

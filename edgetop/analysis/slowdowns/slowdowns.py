@@ -22,6 +22,7 @@ from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.by_stream import ByStream
+from edgetop.session.event_kinds import Competing, MemoryTaken
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
 from edgetop.session.typed_json import Document
@@ -34,7 +35,8 @@ STEP_S = 256  # Long batches are settled in steps, because readings are stored f
 class Slowdowns(TracksReader):
     """Finds the slowdowns of one stream (one model of a program).
 
-    The results of the last seconds are computed anew for each view, because readings of these seconds may still come.
+    The results of the last seconds are provisional, because readings of these seconds may still come. If some do, these
+    seconds are judged anew.
     """
 
     def __init__(self, tracks: Tracks | None = None, phases: Phases | None = None) -> None:
@@ -46,6 +48,8 @@ class Slowdowns(TracksReader):
         self._rows = NO_SECONDS.rows  # Rows that are not settled yet.
         self.settled_s = 0  # Slowdowns up to this second are final.
         self._judgement = Judgement()  # An imported judgement may be ahead of `settled_s`.
+        # The judgement with the rows that are not settled yet. It goes on from view to view, until late data comes.
+        self._ahead: Judgement | None = None
         self._tail = Tail()
         self._view: SlowdownsView | None = None
         self._newest_tail: Tail | None = None  # The tail with the rows that are not settled yet.
@@ -81,14 +85,16 @@ class Slowdowns(TracksReader):
             # A state of another version is ignored, and the judgement begins here.
             with contextlib.suppress(ValueError):
                 self._judgement = import_state(batch.judged, self.signals.channels, batch.until_ns)
-                self._view = self._newest_tail = None
+                self._view = self._newest_tail = self._ahead = None
         if self._has_own_events:
             self.signals.events.on_event(batch.events)
             self.signals.sizes.fold(batch.readings)
         self.signals.sized.fold(batch.readings)
         self._phases.fold(batch.events)
-        end_ns = self._phases.measured_until_ns
+        end_ns, before_s = self._phases.measured_until_ns, self._end_s
         self._end_s = end_ns / NS if end_ns else float("inf")
+        if self._ahead and (self._end_s != before_s or _is_late(batch, self._ahead.until_s)):
+            self._ahead = None
         if len(rows) or len(batch.readings) or batch.events:
             self._view = self._newest_tail = None
         self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
@@ -126,6 +132,8 @@ class Slowdowns(TracksReader):
         due = int(np.searchsorted(self._rows["t_ns"][:most], until_s * NS))
         rows, self._rows = self._rows[:due], self._rows[due:]
         self.settled_s = until_s
+        if self._ahead and self._ahead.until_s < until_s:
+            self._ahead = None
         self._advance(self._judgement, rows, until_s)
         self.signals.sized.forget(until_s)
         if self._has_own_events:
@@ -150,10 +158,11 @@ class Slowdowns(TracksReader):
     def view(self) -> SlowdownsView:
         """Return the slowdowns. The result is the same object until a batch with data comes."""
         if self._view is None:
-            judgement = self._judgement.copy()
-            judgement.detector.end_s = self._end_s
-            self._advance(judgement, self._rows, self._newest_s)
-            self._view = judgement.view(self.signals)
+            if self._ahead is None:
+                self._ahead = self._judgement.copy()
+                self._ahead.detector.end_s = self._end_s
+            self._advance(self._ahead, self._rows, self._newest_s)
+            self._view = self._ahead.view(self.signals)
         return self._view
 
     def tail(self, p50_ns: float | None) -> TailView:
@@ -170,6 +179,17 @@ class Slowdowns(TracksReader):
         view = self._newest_tail.view(p50_ns, self.view().slowdowns, self.signals)
         self._tail.remember(self._newest_tail, self.settled_s)
         return view
+
+
+def _is_late(batch: Batch, until_s: int) -> bool:
+    """Whether the batch may change the judgement of the seconds before the session second `until_s`.
+
+    It may if it has a reading of these seconds, other sensors, or a program that took the CPU or memory: a slowdown
+    names it even if it is reported after the slowdown.
+    """
+    is_taken = any(isinstance(event.body, Competing | MemoryTaken) for event in batch.events)
+    first_ns = int(batch.readings["t_ns"].min(initial=until_s * NS))
+    return batch.manifest is not None or is_taken or first_ns < until_s * NS or bool(len(batch.aggregates))
 
 
 def judged(batches: Iterable[Batch], from_s: int) -> Document:

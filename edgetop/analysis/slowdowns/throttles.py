@@ -187,6 +187,19 @@ class Throttles(TracksReader):
             self._view = NO_THROTTLES if self._board is None else self._make_view(self._board)
         return self._view
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing has slowed the board so far: no signal was in force, and no zone is at its trip point.
+
+        The view then has no throttling. Finding that out takes a tenth of the time of a view.
+        """
+        board, spans = self._board, self._spans
+        if board is None:
+            return True
+        in_force = self._signals["value"] >= board.least[self._signals["sensor"]]
+        is_settled_in_force = any(now > 0 and not is_cap for now, is_cap in zip(spans.now, board.is_cap, strict=True))
+        return not (spans.spans or in_force.any() or is_settled_in_force)
+
     def _make_view(self, board: Board) -> ThrottlesView:
         spans = fork(self._spans)
         self._settle(spans, self._now_ns, self._now_ns + NS, board)
@@ -361,6 +374,8 @@ class ThrottleEvents:
         for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):
             self._throttles.fold(part)
         self._waiting, self._viewed_ns = [], batch.until_ns
+        if self._throttles.is_quiet:
+            return ()
         news = tuple(self._news(self._throttles.view(), batch.until_ns, is_last=is_last))
         if news:
             self._throttles.record(news)

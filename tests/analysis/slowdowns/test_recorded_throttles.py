@@ -3,8 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+import pytest
+
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttle_events
+from edgetop.analysis.slowdowns.throttles import ThrottleEvents, Throttles, throttle_events
 from edgetop.session.batch import Batch
 from edgetop.session.event_kinds import ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
@@ -107,6 +109,23 @@ def test_a_beginning_is_recorded_once_its_first_seconds_are_known() -> None:
     assert made == []
     _, made = live(whole({FLAG: {0: 0, 20: 1}}, 24.5), range(25))
     assert [one.t_ns // NS for one in made] == [20]
+
+
+@pytest.mark.parametrize(
+    "sensors",
+    [
+        {FLAG: {0: 0, 20: 1, 21: 0}, CLOCK: {0: 1728}},
+        {"freqcap/cpu0": {0: 1728, 20: 1267}, ZONE: {0: 60, 21: 85, 23: 60}},
+        {"freqcap/cpu0": {0: 1728, 20: 1267}, ZONE: {0: 60}},
+        {CLOCK: {0: 1728, 20: 1267}},
+    ],
+)
+def test_a_board_is_quiet_until_there_is_throttling(sensors: dict[str, dict[float, float]]) -> None:
+    fold = Throttles()
+    for piece in pieces(whole(sensors, 40), range(40)):
+        fold.fold(piece)
+        assert not (fold.is_quiet and fold.view().total)
+    assert fold.is_quiet == (not fold.view().total)
 
 
 def test_an_end_is_recorded_once_no_late_reading_can_continue_it() -> None:
