@@ -49,9 +49,7 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
     try:
         for kind, payload in pairs:
             if kind in packed:
-                if len(payload) % _ROWS[kind].itemsize:
-                    raise ValueError("a record is cut short")
-                packed[kind].append(payload)
+                packed[kind].append(_whole(payload, _ROWS[kind].itemsize))
             elif kind in _MESSAGES:
                 messages.append(_MESSAGES[kind](json.loads(payload)))
     except (message_frames.FrameError, ValueError, KeyError, TypeError) as error:
@@ -63,6 +61,12 @@ def decode(pairs: Iterable[tuple[int, bytes]]) -> EngineUpdate:
 
 # The rows of the frames that hold no JSON.
 _ROWS = {message_frames.RECORDS: INFERENCE, message_frames.TOKENS: TOKEN, message_frames.REQUESTS: REQUEST}
+
+
+def _whole(payload: bytes, row_bytes: int) -> bytes:
+    if len(payload) % row_bytes:
+        raise ValueError("a record is cut short")
+    return payload
 
 
 def _timed(message: dict[str, Any]) -> dict[str, Any]:

@@ -417,7 +417,7 @@ class Follower:
             self._number = later[0]
 
 
-SILENT_NS = 2_000_000_000  # a writer appends twice a second; if it is silent for this long, its lock is checked
+SILENT_NS = 2_000_000_000  # a writer appends about once a second; if it is silent for this long, its lock is checked
 
 
 class JournalTail:

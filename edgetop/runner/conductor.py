@@ -51,7 +51,10 @@ from edgetop.session.token_aggregator import TokenAggregator
 if TYPE_CHECKING:
     from edgetop.models.inspection import RuntimeShapes
 
-TICK_S = 0.5
+# Pause between two steps. A step costs much the same however little is new, but a killed run loses all data since its
+# last step, which must be less than a second, also on a busy board.
+TICK_S = 0.75
+PROGRAM_TICK_S = 0.5  # the same of a watched program, whose calls are sampled at each step
 BUSY_TICK_S, BUSY_INFERENCES = 0.25, 2_000  # pause after a step with more inferences than this
 END_TICK_S = 0.05  # shortest pause when the end is due, so that it is noticed in time
 OPENING_TICK_S = 0.02  # pause until the first inferences are measured, so that the screen shows them at once
@@ -100,6 +103,7 @@ class Conductor:
         self._lets_go = False  # whether a watched program goes on when this session ends
         self._recording_paused = False
         self._profile_asked = False
+        self._longest_tick_s = PROGRAM_TICK_S if engine.isolation == "program" else TICK_S
         self._tick_s = OPENING_TICK_S
         self._updates: list[EngineUpdate] = []  # updates since the last step
         self._poll_due_ns = 0  # on CLOCK_MONOTONIC
@@ -127,7 +131,7 @@ class Conductor:
                 self._recorder.discard()
             self._feed.close()
             raise
-        self._sensors.start()
+        self._sensors.start(self._wake.set)
         self._thread.start()
 
     def stop(self, reason: str = "user") -> None:
@@ -201,7 +205,7 @@ class Conductor:
     def _poll(self) -> None:
         update, now_ns = self._engine.poll(), self._clock.monotonic_ns()
         self._updates.append(update)
-        self._poll_due_ns = now_ns + int(min(update.poll_within_s, 2 * TICK_S) * NS)
+        self._poll_due_ns = now_ns + int(min(update.poll_within_s, 2 * self._longest_tick_s) * NS)
         self._is_engine_over |= any(isinstance(message, Failed | Died | Ended) for message in update.messages)
 
     def step(self) -> None:
@@ -245,10 +249,10 @@ class Conductor:
     def _choose_tick(self, inferences: int) -> None:
         """Choose the pause until the next step. `inferences` is the number of inferences in this step."""
         if self.began_measuring.is_set():
-            tick_s = BUSY_TICK_S if inferences > BUSY_INFERENCES else TICK_S
+            tick_s = BUSY_TICK_S if inferences > BUSY_INFERENCES else self._longest_tick_s
             self._tick_s = min(tick_s, max(self._state.time_left_s(), END_TICK_S))
         elif self._state.now_ns() > OPENING_NS:
-            self._tick_s = TICK_S
+            self._tick_s = self._longest_tick_s
 
     def _watch_backlog(self, asked_ns: int, *, is_behind: bool) -> None:
         """Add an event when edgetop falls seconds behind the engine, and another event when it has caught up.

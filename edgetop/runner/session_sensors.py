@@ -37,10 +37,10 @@ class SessionSensors:
         self._silenced: set[str] = set()  # sources of the engine whose loss was not reported
         self._shift_ns = 0  # time from the first session's origin to that of this one
 
-    def start(self) -> None:
-        """Begin to read the sensors of the board."""
+    def start(self, on_throttling: Callable[[], object] = lambda: None) -> None:
+        """Begin to read the sensors of the board. A thread calls `on_throttling` when a sign of throttling changes."""
         self._add(self._board)
-        self._sampler.start()
+        self._sampler.start(on_throttling)
 
     def of_engine(self, pid: int) -> Sequence[Source]:
         """Begin to read the sensors of the engine's process `pid`, in place of the sensors of an earlier process.

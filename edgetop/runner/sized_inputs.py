@@ -13,6 +13,8 @@ from edgetop.engines.engine_protocol import Engine, EngineUpdate, Loaded, Messag
 from edgetop.session.records import MEASURE
 from edgetop.session.sized_calls import PREFILL, SizedCalls
 
+MOST_A_STEP = 24  # sampled calls; steps of the conductor are longer than those for a watched program by as much
+
 
 class SizedInputs:
     """Wraps an engine, and reports the input sizes of some of its inferences as samples, if inputs differ in size."""
@@ -43,7 +45,7 @@ class SizedInputs:
         """Return samples of the length and the prefill time of a language model's prompts in `update`."""
         ended = update.tokens[update.tokens["is_prompt"] & (update.tokens["phase"] == MEASURE)]
         lengths = ended["position"].astype(np.float64)
-        samples = self._calls.sample(PREFILL, ended["t_ns"], ended["gap_ns"], lengths)
+        samples = self._calls.sample(PREFILL, ended["t_ns"], ended["gap_ns"], lengths, MOST_A_STEP)
         return [Sampled(sensor, tuple(values)) for sensor, values in samples.items()]
 
     def _samples(self, update: EngineUpdate) -> list[Message]:
@@ -57,5 +59,5 @@ class SizedInputs:
         elements = self._cycle[number[is_used] % len(self._cycle)]
         used = records[is_used]
         # All streams of an engine run one model, so their calls are those of stream 0.
-        samples = self._calls.sample(0, used["t_ns"], used["latency_ns"], elements)
+        samples = self._calls.sample(0, used["t_ns"], used["latency_ns"], elements, MOST_A_STEP)
         return [Sampled(sensor, tuple(values)) for sensor, values in samples.items()]

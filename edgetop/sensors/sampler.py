@@ -8,7 +8,7 @@ import heapq
 import itertools
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -46,6 +46,7 @@ class Entry:
     cadence_ns: int = field(init=False)
     interval_s: tuple[float, float] | None = field(init=False)  # range of the intervals between jittered reads
     notifying: Notifying | None = field(init=False)
+    signs: tuple[int, ...] = field(init=False)  # positions of the sensors that show throttling
     is_gone: list[bool] = field(init=False)  # for each sensor, whether its loss has been reported
     reading_since_ns: int | None = None
     failures: int = 0  # reads in a row in which the whole source failed
@@ -53,12 +54,25 @@ class Entry:
     reads: int = 0
     read_ns: int = 0  # time spent in all reads
     worst_late_ns: int = 0
+    in_force: list[bool] = field(init=False)  # whether each of `signs` was above 0 at the last read
 
     def __post_init__(self) -> None:
         self.cadence_ns = int(self.source.cadence_s * NS)
         self.interval_s = getattr(self.source, "interval_s", None)
         self.notifying = self.source if isinstance(self.source, Notifying) else None
         self.is_gone = [False] * len(self.source.sensors)
+        infos = enumerate(self.source.sensors)
+        self.signs = tuple(place for place, info in infos if info.kind == "throttle" or info.throttles)
+        self.in_force = [False] * len(self.signs)
+
+    def note_signs(self, values: Sequence[float | Gap]) -> bool:
+        """Note which signs of throttling are in force. Return whether that has changed since the last read.
+
+        `values` are those of the present read.
+        """
+        found, before = (values[place] for place in self.signs), self.in_force
+        self.in_force = [not isinstance(value, Gap) and value > 0 for value in found]
+        return self.in_force != before
 
     def replace_source(self, source: Source, due_ns: int) -> None:
         """From now on, read `source` instead of the present source. Both have the same sensors.
@@ -120,8 +134,8 @@ class Schedule:
         entry.worst_late_ns = max(entry.worst_late_ns, now_ns - entry.due_ns)
         return entry
 
-    def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> None:
-        """Store the result of a read, and schedule the source again.
+    def put(self, entry: Entry, begin_ns: int, end_ns: int, values: Sequence[float | Gap] | Gap) -> bool:
+        """Store the result of a read, and schedule the source again. Return whether a sign of throttling has changed.
 
         `entry` has the source. The read lasted from `begin_ns` to `end_ns`. `values` has one value for each sensor of
         the source, or one gap for all.
@@ -151,6 +165,7 @@ class Schedule:
                 self._emit(told.body, told.severity, entry.source.name, t_ns, told.message)
         entry.due_ns = self._next_due(entry, end_ns)
         self._push(entry)
+        return entry.note_signs(values)
 
     def _next_due(self, entry: Entry, now_ns: int) -> int:
         cadence_ns = entry.cadence_ns
@@ -207,6 +222,7 @@ class Sampler:
         self._schedule = Schedule(sources, self._now())
         self._changed = threading.Condition()
         self._stopping = False
+        self._on_throttling: Callable[[], object] = lambda: None
         self._idle = 0
         self._threads = 0
 
@@ -215,7 +231,9 @@ class Sampler:
         """Return the sensors in the order of their numbers in the readings."""
         return tuple(info for entry in self._schedule.entries for info in entry.source.sensors)
 
-    def start(self) -> None:
+    def start(self, on_throttling: Callable[[], object] = lambda: None) -> None:
+        """Begin to read the sources. A thread calls `on_throttling` when a sign of throttling changes."""
+        self._on_throttling = on_throttling
         with self._changed:
             self._add_thread()
 
@@ -266,7 +284,8 @@ class Sampler:
             values = read_source(entry.source)
             end = self._now()
             with self._changed:
-                self._schedule.put(entry, begin, end, values)
+                if self._schedule.put(entry, begin, end, values):
+                    self._on_throttling()
                 if self._idle:  # another thread has taken over the schedule
                     self._threads -= 1
                     self._changed.notify()

@@ -678,7 +678,7 @@ class BrokenSampler:
     def add(self, sources: Sequence[Source]) -> None:
         pass
 
-    def start(self) -> None:
+    def start(self, on_throttling: Callable[[], object]) -> None:
         pass
 
     def stop(self) -> None:

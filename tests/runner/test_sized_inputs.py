@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from edgetop.engines.engine_protocol import EngineUpdate, Message, RecordsLost, Sampled
-from edgetop.runner.sized_inputs import SizedInputs
+from edgetop.runner.sized_inputs import MOST_A_STEP, SizedInputs
 from edgetop.session.records import WARMUP, Inferences
-from edgetop.session.sized_calls import MOST_CALLS, sensors_of
+from edgetop.session.sized_calls import sensors_of
 from tests.runner.test_session_state import LOADED
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 
@@ -61,6 +61,6 @@ def test_inputs_of_one_size_are_not_sampled() -> None:
 
 def test_of_many_inferences_few_are_sampled() -> None:
     found = samples(said(CYCLE), runs(0, 3_000))
-    assert len(found[SIZE]) == MOST_CALLS
+    assert len(found[SIZE]) == MOST_A_STEP
     assert all(size == CYCLE.input_elements[at % 3] for at, size in found[SIZE].items())
     assert len(np.unique([*found[SIZE].values()])) == 3

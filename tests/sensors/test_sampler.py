@@ -107,6 +107,23 @@ def test_every_source_is_read_at_its_pace() -> None:
     assert run.values[1] == [2.0]
 
 
+def test_a_sign_of_throttling_is_told_when_it_comes_and_goes() -> None:
+    value, told = [0.0], threading.Event()
+    flag = Scripted("flag", lambda: list(value))
+    flag.sensors = (sensor("throttle", "thermal", "here"),)
+    clock = SystemClock()
+    sampler = Sampler([flag], clock, clock.monotonic_ns())
+    sampler.start(told.set)
+    try:
+        wait_until(lambda: flag.reads > 2)
+        assert not told.is_set()
+        for value[0] in (1.0, 0.0):
+            wait_until(told.is_set)
+            told.clear()
+    finally:
+        sampler.stop()
+
+
 def test_readings_carry_the_time_of_the_session() -> None:
     clock = SystemClock()
     origin = clock.monotonic_ns()

@@ -334,3 +334,15 @@ def test_a_source_with_the_same_sensors_replaces_the_old_one() -> None:
     assert (len(told.schedule.entries), told.wait_ns()) == (1, 0)
     told.read([2.0])
     assert told.events() == [("sensor-back", "sensor temp/rss", "reads again")]
+
+
+def test_a_read_says_whether_a_sign_of_throttling_has_changed() -> None:
+    infos = (sensor("throttle", "thermal", "here"), sensor("cooling", "fan", "here", throttles=False))
+    schedule = Schedule([Named("thermal limits", infos, 1.0)], 0)
+    told = []
+    reads: list[Sequence[float | Gap] | Gap] = [[0.0, 0.0], [0.0, 3.0], [1.0, 3.0], [1.0, 2.0], Gap("gone"), [0.0, 0.0]]
+    for second, values in enumerate(reads):
+        entry = schedule.take(60 * second * NS)
+        assert entry is not None
+        told.append(schedule.put(entry, 60 * second * NS, 60 * second * NS, values))
+    assert told == [False, False, True, False, True, False]
