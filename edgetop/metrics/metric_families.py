@@ -123,6 +123,7 @@ SENSOR_METRICS = {
     "frame": ("frame_seconds", "seconds", "part", 1e-3, "Times of the last frame of the program."),
     "net": ("network_bytes_per_second", "", "direction", 1.0, "Network traffic of the board."),
     "disk": ("disk_bytes_per_second", "", "direction", 1.0, "Disk traffic of the board."),
+    "dram": ("memory_traffic_bytes_per_second", "", "direction", 1.0, "Traffic of the board's memory."),
 }
 
 

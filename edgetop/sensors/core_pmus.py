@@ -123,12 +123,12 @@ def _event(root: Root, pmu: str, number: int, event: str, names: tuple[str, ...]
     """
     for name in names:
         text = root.line(f"{FOLDER}/{pmu}/events/{name}")
-        if text is not None and (config := _config(root, pmu, text)) is not None:
+        if text is not None and (config := event_number(root, pmu, text)) is not None:
             return PmuEvent(event, number, config)
     return None
 
 
-def _config(root: Root, pmu: str, text: str) -> int | None:
+def event_number(root: Root, pmu: str, text: str) -> int | None:
     """Return an event's number (`config`) for perf_event_open(2).
 
     `pmu` is the name of the PMU's folder in sysfs. `text` is the event's line there, such as `event=0x2e,umask=0x41`.

@@ -56,11 +56,12 @@ NOT_COUNTED = (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV, errno
 class Calls(Protocol):
     """Makes the system calls that counting events needs. Each raises OSError if it fails."""
 
-    def open(self, attributes: bytes, tid: int, group: int) -> int:
+    def open(self, attributes: bytes, tid: int, group: int, cpu: int = -1) -> int:
         """Begin to count an event of thread `tid` on any CPU, and return the event's file descriptor.
 
-        `attributes` describes the event, in the bytes that the function `attributes` returns. Events of one group are
-        counted at the same time. `group` is the descriptor of the group's first event, or -1 if this event is the
+        With `tid` -1, the event counts the whole machine, and `cpu` is the CPU that reads the counter. `attributes`
+        describes the event, in the bytes that the function `attributes` returns. Events of one group are counted at
+        the same time. `group` is the descriptor of the group's first event, or -1 if this event is the
         first.
         """
 
@@ -74,11 +75,11 @@ class KernelCalls:
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
 
-    def open(self, attributes: bytes, tid: int, group: int) -> int:
+    def open(self, attributes: bytes, tid: int, group: int, cpu: int = -1) -> int:
         if (number := _NUMBERS.get(os.uname().machine)) is None:
             raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
         buffer = ctypes.create_string_buffer(attributes, len(attributes))
-        descriptor: int = self._libc.syscall(number, buffer, tid, -1, group, ctypes.c_ulong(CLOSE_BY_EXEC))
+        descriptor: int = self._libc.syscall(number, buffer, tid, cpu, group, ctypes.c_ulong(CLOSE_BY_EXEC))
         if descriptor < 0:
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         return descriptor

@@ -35,6 +35,7 @@ UNIT_OF_KIND = {
     "fan": "rpm",
     "net": "B/s",
     "disk": "B/s",
+    "dram": "B/s",
     "stage": "ms",
     "frame": "ms",
     "drop": "frames",

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import OTHERS, PRESSURE, STEAL, WAIT
-from edgetop.analysis.slowdowns.signals import GPU_OF_OTHERS, LOAD_OF_OTHERS, OTHER_CALLS, Cause
+from edgetop.analysis.slowdowns.signals import GPU_OF_OTHERS, LOAD_OF_OTHERS, MEMORY_PER_CYCLE, OTHER_CALLS, Cause
 from edgetop.formatting import clean, clock_time, percent, reading, size
 from edgetop.session.seconds import NS
 from edgetop.wording.sensor_words import sensor_name, unit_words
@@ -29,6 +29,7 @@ _NOW_UNITS = {WAIT: "ms/s"}
 _NAMES = {
     LOAD_OF_OTHERS: "the load of other processes", OTHER_CALLS: "the share of calls of other models",
     GPU_OF_OTHERS: "the load of other processes on the GPU",
+    MEMORY_PER_CYCLE: "what the memory moves in a clock cycle",
 }  # fmt: skip
 _OF_PROCESS = ("process", "process-now", "process-memory", "between")  # kinds whose name is no sensor
 

@@ -15,6 +15,8 @@ _OF_ID: Mapping[str, str] = {
     "mem/system-available": "available memory",
     "load/others": "the load of other processes",
     "load/steal": "steal",
+    "dram/read": "what is read from the memory",
+    "dram/write": "what is written to the memory",
     "volt/EXT5V": "the 5 V input",
     "pressure/cpu-quota": "the share of periods in which the CPU quota was used up",
     "rate/cpu-throttled": "the time for which the CPU quota stopped the engine",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from edgetop import sensors
-from edgetop.sensors import cgroup
+from edgetop.sensors import cgroup, memory_traffic
 from edgetop.sensors.competitors import application
 from edgetop.sensors.discovery import discover_board, discover_engine
 from edgetop.sensors.i2c import parse_spec, power_monitor
@@ -25,7 +25,9 @@ from edgetop.sensors.power_log import LogSpec, PowerLog
 from edgetop.sensors.root import Root
 from edgetop.sensors.sensor_protocol import UNIT_OF_KIND, Closable, Found, Gap, Source, paced
 from edgetop.simulation.virtual_board import marked
+from tests.sensors.test_memory_traffic import ROCKCHIP
 from tests.support.fake_nvml import FakeNvml, discrete
+from tests.support.fake_perf import FakePerf
 from tests.support.ina_bus import FakeBus, FakeIna226
 from tests.support.trees import plant
 
@@ -106,7 +108,12 @@ def _users_own(tree: Path) -> tuple[Source, ...]:
     log = tree / "log.csv"
     log.write_text("time_s,power_w\n0,5\n1,6\n")
     gpus = discover_gpus(lambda _: FakeNvml(discrete())).sources
-    return (*paced(Found((monitor,)), 1.0).sources, monitor, PowerLog(LogSpec(log, "csv", None), lambda: 10**10), *gpus)
+    plant(tree, ROCKCHIP)
+    memory = memory_traffic.discover(
+        Root(tree), lambda: FakePerf({(11, 0): 2.1, (11, 1): 6, (11, 2): 2}, uncore={11: (4,)})
+    )
+    reader = PowerLog(LogSpec(log, "csv", None), lambda: 10**10)
+    return (*paced(Found((monitor,)), 1.0).sources, monitor, reader, *gpus, *memory.sources)
 
 
 @pytest.fixture(

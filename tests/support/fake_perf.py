@@ -19,7 +19,7 @@ Event = tuple[int, int]  # type and config
 
 @dataclass
 class _Opened:
-    tid: int
+    tid: int  # -1: the whole machine
     event: Event
     group: int  # descriptor of the first of its group
     flags: int
@@ -38,17 +38,22 @@ class FakePerf:
     refusal: int = 0  # error of every call
     has_inherit_thread: bool = True
     taken: int = 0  # counters that another program holds
+    # Of PMUs that belong to no core, by type: the CPUs of their `cpumask`.
+    uncore: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    is_perfmon: bool = False  # CAP_PERFMON
     opened: dict[int, _Opened] = field(default_factory=dict)
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1000))
 
-    def open(self, attributes: bytes, tid: int, group: int) -> int:
+    def open(self, attributes: bytes, tid: int, group: int, cpu: int = -1) -> int:
         kind, size, config, period, sample_type, read_format, flags = struct.unpack_from("<IIQQQQQ", attributes)
         assert len(attributes) == size >= 64  # PERF_ATTR_SIZE_VER0
         assert (period, sample_type) == (0, 0)
         if read_format != 3:  # enabled and running
             raise OSError(errno.EINVAL, "read_format")
         event = (kind, config)
-        self._check(event, flags)
+        self._check_uncore(kind, tid, cpu, flags) if kind in self.uncore else self._check(event, flags)
+        if event not in self.known:
+            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         if group != -1:
             members = [one for one in self.opened.values() if group == one.group]
             if members[0].tid != tid:
@@ -66,8 +71,16 @@ class FakePerf:
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
         if flags & INHERIT_THREAD and not self.has_inherit_thread:
             raise OSError(errno.EINVAL, "reserved bits")
-        if event not in self.known:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+
+    def _check_uncore(self, kind: int, tid: int, cpu: int, flags: int) -> None:
+        """The order of the kernel: permission (`perf_allow_cpu`), then `event_init` of the PMU."""
+        if self.refusal:
+            raise OSError(self.refusal, os.strerror(self.refusal))
+        if tid == -1 and self.paranoid > 0 and not self.is_perfmon:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        # rockchip_ddr_perf_event_init, uncore_pmu_event_init: no thread; PERF_PMU_CAP_NO_EXCLUDE
+        if tid != -1 or cpu not in self.uncore[kind] or flags:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
 
     def read_count(self, descriptor: int) -> bytes:
         one = self.opened[descriptor]
@@ -88,3 +101,11 @@ class FakePerf:
             one.enabled_ns += ns
             one.running_ns += int(ns * share)
             one.value += ns * share * self.known[one.event]
+
+    def pass_time(self, ns: int, counted: float = 1.0) -> None:
+        """Let the machine run. Events of PMUs that belong to no core count; `counted`: in which share of the time."""
+        for one in self.opened.values():
+            if one.tid == -1:
+                one.enabled_ns += ns
+                one.running_ns += int(ns * counted)
+                one.value += ns * counted * self.known[one.event]

@@ -39,13 +39,16 @@ _KINDS = frozenset({"freq", "freqcap", "cooling", "throttle", "volt", "pressure"
 GPU_OF_OTHERS = "load/gpu-others"  # what other processes take of the GPU
 MEMORY_CLOCK: Cause = "memory-clock"
 MEMORY_LOAD = "load/emc"
+# What a memory whose load is not read moves in a clock cycle: sensors, and the name of the signal.
+_TRAFFIC = ("dram/read", "dram/write", "freq/memory")
+MEMORY_PER_CYCLE = "memory-per-cycle"
 # Labels of clocks of memory: of its controller, of a GPU, and of what has the clock of the controller.
 _OF_MEMORY = re.compile(r"memory|uncore|gpu[0-9]*-memory")
-_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", MEMORY_LOAD})
+_IDS = frozenset({"mem/cgroup-left", "load/cpu", "load/engine", "load/edgetop", "load/others", MEMORY_LOAD, *_TRAFFIC})
 
 # `trip` and `cap` prove nothing without a clock, and `load` never does.
 Role = Literal["proof", "clock", "cap", "trip", "load"]
-Reduction = Literal["one", "lowest", "highest", "others", "margin", "smooth"]
+Reduction = Literal["one", "lowest", "highest", "others", "margin", "smooth", "per-cycle"]
 
 # Voltage of a 5 V input below which the board is under-supplied. Datasheet: the firmware of a Raspberry Pi caps the
 # clock there (raspberrypi/documentation, under-voltage warning), and the limit of a Jetson Orin's input is near it.
@@ -142,6 +145,10 @@ class Channel:
             rows = np.maximum(rows[:1] - rows[1:].sum(axis=0), 0.0)
         if self.reduction == "margin":
             rows = rows - np.asarray(self.trips_c)[:, None]
+        if self.reduction == "per-cycle":
+            with np.errstate(invalid="ignore", divide="ignore"):  # of a clock that stands still
+                per_cycle = rows[:-1].sum(axis=0) / (rows[-1] * 1e6)
+            return np.asarray(np.where(np.isfinite(per_cycle), per_cycle, np.nan))
         if self.reduction == "smooth":
             return _smooth(rows[0])
         if len(rows) == 1:
@@ -342,6 +349,9 @@ def _load_and_inputs(infos: Sequence[SensorInfo], row: dict[str, int]) -> Iterat
         )  # fmt: skip
     if MEMORY_LOAD in row:
         yield Channel(MEMORY_LOAD, MEMORY_CLOCK, (row[MEMORY_LOAD],), "load", share=SET, unit="%")
+    elif all(sensor_id in row for sensor_id in _TRAFFIC):
+        rows = tuple(row[sensor_id] for sensor_id in _TRAFFIC)
+        yield Channel(MEMORY_PER_CYCLE, MEMORY_CLOCK, rows, "load", "per-cycle", share=SET, unit="B")
     for place, info in enumerate(infos):
         if info.kind == "volt" and info.label.startswith(_INPUTS):
             yield Channel(info.id, "under-voltage", (place,), falls=True, fixed=INPUT_FLOOR_V, unit="V")

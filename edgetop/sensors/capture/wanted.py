@@ -55,6 +55,10 @@ _FILES = {
     "sys/devices/system/cpu/cpuidle": "current_driver current_governor",
     "sys/devices/system/clocksource/clocksource0": "current_clocksource",
     **{f"sys/bus/event_source/devices/{pmu}": "type cpus format/* events/*" for pmu in ("cpu*", "arm*", "apple*")},
+    **{
+        f"sys/bus/event_source/devices/{pmu}": "type cpumask format/* events/*"
+        for pmu in ("rockchip_ddr", "uncore_imc*", "amd_umc_*")
+    },
     "sys/class/powercap/*": "name enabled energy_uj max_energy_range_uj power_uw constraint_*",
     "sys/class/power_supply/*": _SUPPLY,
     "sys/class/devfreq/*": (

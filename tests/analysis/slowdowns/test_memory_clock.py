@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.slowdowns.clue import Clue
+from edgetop.wording.clue_words import clue_words
 from tests.analysis.slowdowns.test_causes_and_traps import HEALTHY, SLOW, changing, the_one
 from tests.support.slow_sessions import slowdowns_of
 
@@ -15,6 +16,7 @@ PROOFS = {
     "beside a steady CPU": FELL | {"freq/cpu0": changing(1800, 1800)},
     "while the memory is busier": FELL | {"load/emc": LOAD_ROSE},
     "while the memory is as busy": FELL | {"load/emc": LOAD_HELD},
+    "while more is moved in a cycle": FELL | {"dram/read": changing(4e9, 4e9), "dram/write": changing(1e9, 0.9e9)},
     "of the uncore": {"freq/uncore": changing(2400, 1800)},
     "of a GPU": {"freq/gpu-memory": changing(9501, 7126)},
     "by its cap": FELL | {"freqcap/memory": changing(2133, 1600)},
@@ -40,6 +42,8 @@ CONSEQUENCES = {
     "the CPU's clock, and less data moves": (
         "clock-change", FELL | {"freq/cpu0": changing(1800, 1300), "load/emc": LOAD_FELL}),
     "nothing known, and less data moves": ("unknown", FELL | {"load/emc": LOAD_FELL}),
+    "nothing known, and less is moved in a cycle": (
+        "unknown", FELL | {"dram/read": changing(4e9, 2e9), "dram/write": changing(1e9, 0.5e9)}),
     "nothing known, and a clock that fell by too little": ("unknown", {"freq/memory": changing(2133, 2010)}),
     "a load without a clock": ("unknown", {"load/emc": changing(30, 80)}),
 }  # fmt: skip
@@ -52,9 +56,15 @@ def test_a_clock_that_follows_the_traffic_is_not_the_cause(name: str) -> None:
 
 
 def test_the_evidence_is_the_clock_and_the_load() -> None:
-    assert the_one(FELL | {"load/emc": LOAD_ROSE}).evidence == (
-        Clue("fell", "freq/memory", "MHz", 1600, 2133, at_s=70),
-        Clue("rose", "load/emc", "%", 62, 50),
+    fell = Clue("fell", "freq/memory", "MHz", 1600, 2133, at_s=70)
+    assert the_one(FELL | {"load/emc": LOAD_ROSE}).evidence == (fell, Clue("rose", "load/emc", "%", 62, 50))
+    moved = {"dram/read": changing(4.266e9, 4e9), "dram/write": changing(2.133e9, 1.6e9)}
+    assert the_one(FELL | moved).evidence == (
+        fell,
+        Clue("rose", "memory-per-cycle", "B", pytest.approx(3.5), pytest.approx(3.0)),
+    )
+    assert (
+        clue_words(the_one(FELL | moved).evidence[1]) == "what the memory moves in a clock cycle rose from 3.0 to 3.5 B"
     )
 
 
