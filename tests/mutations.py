@@ -104,6 +104,7 @@ TESTS = {
     f"{ANALYSIS}.token_energy": ("test_token_energy.py",),
     f"{ANALYSIS}.trace_alignment": ("test_power_trace.py",),
     f"{ANALYSIS}.trace_cut": ("test_power_trace.py",),
+    f"{ANALYSIS}.trace_places": ("test_power_trace.py",),
     f"{ALERTS}.alert_rules": ("alerts/test_rules.py", "alerts/test_alerts.py"),
     "edgetop.session.operators": ("test_operators.py", "test_operator_hints.py"),
     "edgetop.sensors.plausible": ("../sensors/test_plausible.py", "../sensors/test_thermal.py"),

@@ -5,14 +5,20 @@ full resolution, an exact offset is searched: the offset at which the progress o
 most of the variance of the power. Latencies vary, so a trace that is shifted by an inference fits less well, even if
 inferences follow each other without a pause. A line through the offsets of the windows gives the offset and the drift
 of the instrument's clock. The confidence is the share of the windows whose offset is near the line.
+
+A log may hold several runs. So each part of the log that has the shape of the session is tried in this way. Two runs of
+one model at even intervals look alike, except that each latency is a little different: the session's own run fits its
+latencies in their order, and another run fits any order as well.
 """
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.trace_places import APART, SEARCHED_S, offsets_of
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS
 
@@ -27,8 +33,8 @@ COARSE = 24  # Offsets that are tried in an inference at first.
 LEAST_IN_WINDOW = 20
 # Distance of a window's offset from the line within which the window agrees, as a share of an inference.
 AGREES = 0.1
-# Longest offset that is searched in a window around the expected one, in inferences and in s.
-SEARCHED_INFERENCES, SEARCHED_S = 4.0, 0.05
+# Longest offset that is searched in a window around the expected one, in inferences; at most SEARCHED_S.
+SEARCHED_INFERENCES = 4.0
 # Share of the variance by which an offset must explain more than one that is half an inference or a whole one away.
 # Equal inferences without pauses differ by less.
 LEAST_CONTRAST = 0.003
@@ -39,6 +45,10 @@ MOST_DRIFT = 2e-4  # Largest drift that is searched; quartz oscillators are with
 LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window, beyond what noise does.
 MOST_PERIODS = 50  # Largest number of inferences by which an offset may be moved at last.
 SURE = 3  # Windows from which the drift is known well enough to expect the next offset.
+# Length of a log, in lengths of the session, up to which windows of the whole log are enough. Choice: eight of twelve
+# windows then lie in the session. Larger: too few do; smaller: a log is read once more for little.
+MOSTLY_SESSION = 1.5
+ORDERS = (1, 2, 3, 5)  # By how many inferences latencies are moved, to see whether their order matters.
 
 
 @frozen
@@ -65,7 +75,6 @@ MOST_WINDOWS, MOST_BINS = 12, 1 << 19
 # windows of short sessions have too few inferences; smaller: one window decides.
 LEAST_WINDOWS = 4
 LEAST_BIN_S = 1e-3
-MOST_COMPARED = 1 << 18  # Bins of the trace and of the session that are correlated.
 
 
 class TraceOverview:
@@ -74,8 +83,12 @@ class TraceOverview:
     Pass the pieces of the trace in the order of time.
     """
 
-    def __init__(self, starts: Ints, lengths: Ints) -> None:
-        """Begin without samples. `starts` and `lengths` of all inferences are in ns, in the order of time."""
+    def __init__(self, starts: Ints, lengths: Ints, places_s: Sequence[float] = ()) -> None:
+        """Begin without samples. `starts` and `lengths` of all inferences are in ns, in the order of time.
+
+        If `places_s` is given, only parts of the log in which the session may lie get windows. `places_s` are the
+        offsets in s that convert times of the log to session times there.
+        """
         latency_s = float(np.median(lengths)) / NS if len(lengths) else 1.0
         period_s = float(starts[-1] - starts[0]) / NS / (len(starts) - 1) if len(starts) > 1 else latency_s
         count = min(max(len(starts) / LEAST_WINDOWS, LEAST_IN_WINDOW + 2), WINDOW_INFERENCES)
@@ -85,6 +98,16 @@ class TraceOverview:
         self._is_begun = False
         self._stride = 1  # Every so many windows are kept.
         self._windows: dict[int, list[tuple[Floats, Floats]]] = {}
+        self._spans = sorted(span for place_s in places_s for span in self._spans_of(place_s, starts, lengths))
+
+    def _spans_of(self, place_s: float, starts: Ints, lengths: Ints) -> list[tuple[float, float]]:
+        """Return the spans of the log, in s, from which windows are kept, if the session has this offset.
+
+        They are spread evenly. The first contains the begin of the load, and the last its end.
+        """
+        first_s, last_s = starts[0] / NS - place_s, (starts[-1] + lengths[-1]) / NS - place_s
+        begins = np.linspace(first_s - self._window_s / 4, last_s - self._window_s * 3 / 4, MOST_WINDOWS)
+        return [(begin_s, begin_s + self._window_s) for begin_s in begins.tolist()]
 
     def add(self, t_s: Floats, watts: Floats) -> None:
         if not len(t_s):
@@ -106,18 +129,28 @@ class TraceOverview:
         self._keep(since_s, t_s, watts)
 
     def _keep(self, since_s: Floats, t_s: Floats, watts: Floats) -> None:
+        if self._spans:
+            for number, span in enumerate(self._spans):
+                begin, end = np.searchsorted(t_s, span)
+                if begin < end:
+                    self._keep_samples(number, since_s[begin:end], t_s[begin:end], watts[begin:end])
+            return
         numbers = (since_s / self._window_s).astype(np.int64)
         for number in np.unique(numbers).tolist():  # A time in the log may be far from the one before.
             if number % self._stride:
                 continue
             chosen = numbers == number
-            _, begins = np.unique(np.floor(since_s[chosen] / self._step_s), return_index=True)
-            sizes = np.diff(np.append(begins, np.count_nonzero(chosen)))
-            means = [np.add.reduceat(of[chosen], begins) / sizes for of in (t_s, watts)]
-            self._windows.setdefault(number, []).append((means[0], means[1]))
+            self._keep_samples(number, since_s[chosen], t_s[chosen], watts[chosen])
         while len(self._windows) > MOST_WINDOWS:
             self._stride *= 2
             self._windows = {at: of for at, of in self._windows.items() if at % self._stride == 0}
+
+    def _keep_samples(self, number: int, since_s: Floats, t_s: Floats, watts: Floats) -> None:
+        """Add samples to window `number`, as means of POINTS equal parts of an inference."""
+        _, begins = np.unique(np.floor(since_s / self._step_s), return_index=True)
+        sizes = np.diff(np.append(begins, len(since_s)))
+        means = [np.add.reduceat(of, begins) / sizes for of in (t_s, watts)]
+        self._windows.setdefault(number, []).append((means[0], means[1]))
 
     @property
     def overview(self) -> Overview:
@@ -143,10 +176,12 @@ class Alignment:
     how: str = "pattern"  # "pattern", "offset" or "marker"
     # Whether no other inference fits as well. If not, the offset may be off by a whole number of inferences.
     is_unique: bool = True
+    # Log times in s at which runs begin that fit the session equally well, if there are several; else ().
+    rivals_s: tuple[float, ...] = ()
 
     @property
     def is_certain(self) -> bool:
-        return self.confidence is None or self.confidence >= LEAST_CONFIDENCE
+        return (self.confidence is None or self.confidence >= LEAST_CONFIDENCE) and not self.rivals_s
 
     def session_ns(self, t_s: Floats) -> Floats:
         """Return session times in ns. `t_s`: times of the instrument's log in s."""
@@ -160,13 +195,76 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
     `lengths` of all inferences are in ns, in the order of time. The confidence of the result is 0 if no offset is
     found.
     """
+    places_s, bin_s = places(overview, starts, lengths)
+    tried = [_aligned_at(place_s, bin_s, overview, windows, starts, lengths) for place_s in places_s]
+    if not tried:
+        return Alignment(0.0, confidence=0.0)
+    distinct: list[_Fit] = []
+    length_s = float(starts[-1] + lengths[-1] - starts[0]) / NS
+    for fit in tried:  # a search may end at the same offset as an earlier one
+        if all(abs(fit.alignment.offset_s - other.alignment.offset_s) > APART * length_s for other in distinct):
+            distinct.append(fit)
+    fitting = [fit for fit in distinct if fit.alignment.is_certain]
+    if not fitting:
+        return max((fit.alignment for fit in distinct), key=lambda one: one.confidence or 0.0)
+    for is_better in (_Fit.is_in_order, _Fit.is_whole):
+        better = [fit for fit in fitting if is_better(fit)]
+        fitting = better or fitting
+    if len(fitting) == 1:
+        return fitting[0].alignment
+    begin_s = float(starts[0]) / NS
+    return replace(fitting[0].alignment, rivals_s=tuple(sorted(begin_s - fit.alignment.offset_s for fit in fitting)))
+
+
+@frozen
+class _Fit:
+    """How well a session fits in one part of the log."""
+
+    alignment: Alignment
+    order: float  # Mean share of the variance that the order of the latencies explains.
+    covered: float  # Share of the windows with inferences in which an offset was found.
+
+    def is_in_order(self) -> bool:
+        """Whether the latencies fit in their own order and in no other."""
+        return self.order >= LEAST_CONTRAST
+
+    def is_whole(self) -> bool:
+        """Whether the load begins and ends as the session does."""
+        return self.alignment.is_unique and self.covered >= LEAST_CONFIDENCE
+
+
+def places(overview: Overview, starts: Ints, lengths: Ints) -> tuple[list[float], float]:
+    """Return `(offsets, bin_s)`: offsets in s at which the session may lie in the trace, and their precision in s.
+
+    The arguments are those of `align`. The list is empty if the session is too short for this trace.
+    """
     if len(starts) < LEAST_IN_WINDOW or not len(overview.watts):
-        return Alignment(0.0, confidence=0.0)
+        return [], overview.bin_s
     if overview.bin_s * LEAST_IN_WINDOW > float(starts[-1] - starts[0]) / NS:  # The log is far longer than the session.
-        return Alignment(0.0, confidence=0.0)
+        return [], overview.bin_s
+    return offsets_of(overview.watts, overview.begin_s, overview.bin_s, starts, lengths)
+
+
+def needs_closer_look(overview: Overview, starts: Ints, lengths: Ints) -> bool:
+    """Whether windows should be taken from the places of the session only, because the log holds much besides.
+
+    The arguments are those of `align`. Such windows need a second reading of the log: see `TraceOverview`.
+    """
+    session_s, log_s = float(starts[-1] + lengths[-1] - starts[0]) / NS, overview.bin_s * len(overview.watts)
+    return log_s > MOSTLY_SESSION * session_s or len(places(overview, starts, lengths)[0]) > 1
+
+
+def _aligned_at(
+    expected_s: float, bin_s: float, overview: Overview, windows: Sequence[Window], starts: Ints, lengths: Ints
+) -> _Fit:
+    """Search the exact offset near `expected_s`, whose precision is `bin_s`, both in s.
+
+    The other arguments are those of `align`.
+    """
     latency_s = float(np.median(lengths)) / NS
-    expected_s, bin_s = _coarse(overview, starts, lengths)
-    middle_s = overview.begin_s + overview.bin_s * len(overview.watts) / 2
+    middle_s = float(starts[len(starts) // 2]) / NS - expected_s
+    ends_s = overview.begin_s, overview.begin_s + overview.bin_s * len(overview.watts)
+    middle_s = min(max(middle_s, ends_s[0]), ends_s[1])
     found: list[tuple[float, float]] = []  # Time of the log in s, and its offset.
     folds = [_Fold(window, starts, lengths, expected_s) for window in windows]
     for fold in sorted(folds, key=lambda one: abs(one.at_s - middle_s)):
@@ -184,13 +282,19 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
         if best_s is not None:
             found.append((fold.at_s, best_s))
     if not found:
-        return Alignment(expected_s, confidence=0.0)
+        return _Fit(Alignment(expected_s, confidence=0.0), 0.0, 0.0)
     offset_s, drift = _refined(folds, *_line(found), latency_s)
     agree = sum(abs(offset_s + drift * at_s - best_s) <= AGREES * latency_s for at_s, best_s in found)
     period_s = float(np.median(np.diff(starts))) / NS
     later, is_unique = _inferences_later(folds, offset_s, drift, period_s)
     confidence = agree / max(len(found), LEAST_WINDOWS - 1)
-    return Alignment(offset_s + later * period_s, drift, confidence, len(found), is_unique=is_unique)
+    used = [fold for fold in folds if not fold.is_empty]
+    order = [fold.explained_by_order(offset_s + later * period_s + drift * fold.at_s) for fold in used]
+    return _Fit(
+        Alignment(offset_s + later * period_s, drift, confidence, len(found), is_unique=is_unique),
+        float(np.mean(order)) if order else 0.0,
+        len(found) / max(len(used), 1),
+    )
 
 
 def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, period_s: float) -> tuple[int, bool]:
@@ -258,40 +362,6 @@ def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return float(np.median(offsets - drift * times)), drift
 
 
-def _coarse(overview: Overview, starts: Ints, lengths: Ints) -> tuple[float, float]:
-    """Return `(offset, bin_s)`: the offset at which the mean power follows the share of the time in inferences best.
-
-    Both are in s. `starts` and `lengths` of the inferences are in ns. `bin_s` is the length of the compared bins, and
-    so the precision of the offset.
-    """
-    last_ns = float(starts[-1] + lengths[-1])
-    joined = math.ceil(max(len(overview.watts), last_ns / overview.bin_s / NS) / MOST_COMPARED)
-    bin_s = joined * overview.bin_s
-    bin_ns = bin_s * NS
-    count = int(last_ns / bin_ns) + 2
-    edges = np.arange(count + 1, dtype=np.float64) * bin_ns
-    busy = np.diff(_busy_ns(edges, starts, lengths)) / bin_ns
-    watts = np.where(np.isnan(overview.watts), np.nanmedian(overview.watts), overview.watts)
-    watts = watts[: len(watts) // joined * joined].reshape(-1, joined).mean(axis=1)
-    size = 1 << (len(watts) + count - 1).bit_length()
-    product = np.fft.rfft(busy - busy.mean(), size) * np.conj(np.fft.rfft(watts - watts.mean(), size))
-    lag = int(np.argmax(np.fft.irfft(product, size)))
-    lag -= size if lag > count else 0
-    return lag * bin_s - overview.begin_s, bin_s
-
-
-def _busy_ns(at_ns: Floats, starts: Ints, lengths: Ints) -> Floats:
-    """Return, for each time in `at_ns`, how many ns inferences ran up to this time.
-
-    `starts` and `lengths` are those of the inferences. All arguments are in ns.
-    """
-    before = np.concatenate([[0], np.cumsum(lengths)])
-    place = np.searchsorted(starts, at_ns, side="right") - 1
-    inside = np.maximum(place, 0)
-    into = np.clip(at_ns - starts[inside], 0, lengths[inside])
-    return np.where(place >= 0, before[inside] + into, 0.0)
-
-
 def _highest_near(scores: Floats, middle: int) -> int:
     """Return the position of the highest score. Of several peaks that are as high, take the nearest to `middle`."""
     padded = np.concatenate([[-np.inf], scores, [-np.inf]])
@@ -317,7 +387,7 @@ class _Fold:
         self._total = float(self._watts @ self._watts)
 
     @property
-    def _is_empty(self) -> bool:
+    def is_empty(self) -> bool:
         return len(self._starts) < LEAST_IN_WINDOW or self._total <= 0
 
     def explained(self, offset_s: float) -> float:
@@ -325,11 +395,22 @@ class _Fold:
 
         `offset_s`: the tried offset between the trace's times and session times, in s.
         """
-        if self._is_empty:
+        return 0.0 if self.is_empty else self._explained(offset_s, self._lengths)
+
+    def explained_by_order(self, offset_s: float) -> float:
+        """Return by how much more the latencies explain at an offset than the same latencies in other orders.
+
+        The result is a share of the power's variance. It is 0 or less if the order does not matter.
+        """
+        if self.is_empty:
             return 0.0
+        others = (self._explained(offset_s, np.roll(self._lengths, by)) for by in ORDERS)
+        return self._explained(offset_s, self._lengths) - max(others)
+
+    def _explained(self, offset_s: float, lengths: Ints) -> float:
         t_ns = self._at_ns + offset_s * NS
         inside = np.maximum(np.searchsorted(self._starts, t_ns, side="right") - 1, 0)
-        phase = (t_ns - self._starts[inside]) / self._lengths[inside] * PHASES
+        phase = (t_ns - self._starts[inside]) / lengths[inside] * PHASES
         row = np.where((phase >= 0) & (phase < PHASES), phase, PHASES).astype(np.int64)
         counts = np.bincount(row, minlength=PHASES + 1)
         sums = np.bincount(row, self._watts, minlength=PHASES + 1)
@@ -342,7 +423,7 @@ class _Fold:
         `reach_s`: the middle and half the length of the searched range in s. `step_s`: the distance in s of the offsets
         that are tried first. Then smaller steps are tried around the best of them.
         """
-        if self._is_empty:
+        if self.is_empty:
             return None
         offset_s, score = center_s, 0.0
         for reach, step in ((reach_s, step_s), (step_s, step_s / 6)):

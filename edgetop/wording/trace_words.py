@@ -8,12 +8,19 @@ from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.trace_alignment import LEAST_CONFIDENCE, Alignment
 from edgetop.analysis.trace_cut import LEAST_SAMPLES, PHASES, TraceView
 from edgetop.formatting import clean, rounded, rounded_mj
+from edgetop.session.seconds import NS
 from edgetop.session.typed_json import Document
 
 
 def trace_unknown_words(view: TraceView) -> str:
     """Return why a power trace gives no figures, or "" if it gives figures."""
     match view.unknown:
+        case "not-aligned" if view.alignment.rivals_s:
+            places = " and ".join(formatting.clock_time(round(s * NS)) for s in view.alignment.rivals_s)
+            return (
+                f"the session fits several runs in the log, which begin at {places} of its time; "
+                "edgetop trace --offset or --marker tells which one it is"
+            )
         case "not-aligned":
             confidence = formatting.percent(view.alignment.confidence or 0.0)
             needed = formatting.percent(LEAST_CONFIDENCE)
@@ -50,6 +57,7 @@ def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Doc
             "confidence": rounded(alignment.confidence, 4),
             "unique": alignment.is_unique if alignment.how == "pattern" else None,
             "windows": alignment.windows,
+            "rivals_s": [round(s, 3) for s in alignment.rivals_s],
         },
         "samples": view.samples,
         "interval_us": rounded(view.interval_s and view.interval_s * 1e6),

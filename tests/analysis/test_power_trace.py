@@ -1,15 +1,16 @@
 """Fast power traces: aligned to the inferences and cut by them, against traces whose truth is known."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
-from edgetop.analysis.trace_alignment import Alignment, TraceOverview, Window, align
+from edgetop.analysis.trace_alignment import Alignment, TraceOverview, Window, align, needs_closer_look, places
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
-from edgetop.wording.trace_words import trace_document, trace_lines
-from tests.support.power_traces import Traced
+from edgetop.wording.trace_words import trace_document, trace_lines, trace_unknown_words
+from tests.support.power_traces import Floats, Traced
 from tests.support.thorough import mostly_thorough
 
 BACK_TO_BACK = Traced(1)
@@ -25,11 +26,19 @@ SESSIONS = {
 }
 
 
-def aligned(session: Traced) -> Alignment:
-    seen = TraceOverview(session.starts, session.lengths)
-    for t_s, watts in session.pieces():
+def aligned(session: Traced, samples: Iterable[tuple[Floats, Floats]] | None = None) -> Alignment:
+    """Align a session in its own log, or in a log with these samples, as `edgetop trace` does."""
+    pieces, seen = list(samples or session.pieces()), TraceOverview(session.starts, session.lengths)
+    for t_s, watts in pieces:
         seen.add(t_s, watts)
-    return align(seen.overview, seen.windows, session.starts, session.lengths)
+    windows = seen.windows
+    if needs_closer_look(seen.overview, session.starts, session.lengths):
+        found = places(seen.overview, session.starts, session.lengths)[0]
+        closer = TraceOverview(session.starts, session.lengths, found)
+        for t_s, watts in pieces:
+            closer.add(t_s, watts)
+        windows = closer.windows
+    return align(seen.overview, windows, session.starts, session.lengths)
 
 
 @cache
@@ -173,7 +182,11 @@ def test_an_offset_is_searched_from_twenty_inferences_on(count: int, windows: in
 
 
 def test_a_single_window_is_one_of_three_that_should_agree() -> None:
-    found = aligned(Traced(2, count=40, period=0.02))
+    session = Traced(2, count=40, period=0.02)
+    seen = TraceOverview(session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        seen.add(t_s, watts)
+    found = align(seen.overview, seen.windows, session.starts, session.lengths)
     assert (found.windows, found.confidence) == (1, pytest.approx(1 / 3))
 
 
@@ -228,6 +241,52 @@ def test_a_part_of_a_load_that_is_too_regular_fits_in_several_places() -> None:
     assert view.energy_j.value * 1e3 == pytest.approx(session.true_mj, rel=0.01)
     assert "may be off by a whole number of them" in "\n".join(trace_lines(view, ()))
     assert trace_document(view, ())["alignment"]["unique"] is False
+
+
+SHORT = {"count": 400, "rate": 5_000.0}
+OTHER_MODEL = {"latency": 0.014, "watts": (9.0, 12.0, 6.0)}
+# The session, and the other run in its log.
+TWO_RUNS = {
+    "of one model back to back": (Traced(61, **SHORT), Traced(62, **SHORT)),
+    "of one model at even intervals": (Traced(63, period=0.02, **SHORT), Traced(64, period=0.02, **SHORT)),
+    "of two models back to back": (Traced(65, **SHORT), Traced(66, **OTHER_MODEL, **SHORT)),
+    "of two models at equal intervals": (
+        Traced(67, period=0.02, **SHORT), Traced(68, period=0.02, **OTHER_MODEL, **SHORT),
+    ),
+    "a short one and a long one": (Traced(69, **SHORT), Traced(70, count=2000, rate=5_000.0)),
+    "a long one and a short one": (Traced(71, count=2000, rate=5_000.0), Traced(72, **SHORT)),
+    "with noise": (Traced(73, period=0.02, noise=2.0, **SHORT), Traced(74, period=0.02, noise=2.0, **SHORT)),
+}  # fmt: skip
+
+
+def in_a_log_of_two(session: Traced, other: Traced, *, is_first: bool) -> tuple[float, Alignment]:
+    """The true offset of a session in a log that holds another run after or before it, and what is found."""
+    session, other = replace(session), replace(other)
+    offset_s, samples = (session.offset, session.beside(other)) if is_first else session.after(other)
+    return offset_s, aligned(session, samples)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("name", mostly_thorough(TWO_RUNS, "of one model back to back"))
+def test_of_two_runs_in_a_log_the_one_of_the_session_is_found(name: str, is_first: bool) -> None:
+    session, other = TWO_RUNS[name]
+    offset_s, found = in_a_log_of_two(session, other, is_first=is_first)
+    assert (found.is_certain, found.rivals_s) == (True, ())
+    assert found.offset_s == pytest.approx(offset_s, abs=0.05 * session.latency)
+
+
+@pytest.mark.parametrize("is_first", [pytest.param(True, marks=pytest.mark.thorough), False])
+def test_two_runs_that_cannot_be_told_apart_give_no_figure(is_first: bool) -> None:
+    exact = {"period": 0.02, "jitter": 0.0, **SHORT}
+    session, other = Traced(75, **exact), Traced(76, **exact)
+    offset_s, found = in_a_log_of_two(session, other, is_first=is_first)
+    true_s = float(session.starts_s[0]) - offset_s
+    assert len(found.rivals_s) == 2
+    assert min(abs(one - true_s) for one in found.rivals_s) < 0.05
+    assert not found.is_certain
+    words = trace_unknown_words(cut(replace(session), found))
+    assert words.startswith("the session fits several runs in the log, which begin at 00:00:02 and 00:00:")
+    assert trace_document(cut(replace(session), found), ())["energy_mj"] is None
 
 
 def test_a_reversed_probe_gives_no_energy() -> None:

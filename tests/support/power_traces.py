@@ -59,6 +59,24 @@ class Traced:
             watts = self.power(self.offset + (1 + self.drift) * t_s)
             yield t_s, watts + self.random.normal(0, self.noise, len(t_s))
 
+    def beside(self, other: "Traced", gap: float = 3.0, at_once: int = 50_000) -> Iterator[tuple[Floats, Floats]]:
+        """The samples of a log that holds this session and then another one, with its own clock and power.
+
+        Times are those of the log, so `offset` of this session still holds. `gap`: s between the two.
+        """
+        last_s = 0.0
+        for t_s, watts in self.pieces(at_once):
+            last_s = float(t_s[-1])
+            yield t_s, watts
+        for t_s, watts in other.pieces(at_once):
+            yield t_s + last_s + gap, watts
+
+    def after(self, other: "Traced", gap: float = 3.0) -> tuple[float, Iterator[tuple[Floats, Floats]]]:
+        """The offset of this session in a log that holds another one before it, and the samples of this log."""
+        last_s = max(float(t_s[-1]) for t_s, _ in other.pieces())
+        other.random = np.random.default_rng(other.seed + 1000)
+        return self.offset - last_s - gap, other.beside(self, gap)
+
     @property
     def true_mj(self) -> float:
         """Energy of one inference."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.session_report import report
-from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align
+from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align, needs_closer_look, places
 from edgetop.analysis.trace_cut import TraceCut, TraceView
 from edgetop.cli.choosing import recorded
 from edgetop.cli.output import print_json, print_text, raise_problems
@@ -108,7 +108,13 @@ def _cut(
                 raise ValueError("its marker never rises")
             alignment = Alignment((int(starts[0]) if mark_ns is None else mark_ns) / NS - edge_s, how="marker")
         else:
-            alignment = align(overview.overview, overview.windows, starts, lengths)
+            windows = overview.windows
+            if needs_closer_look(overview.overview, starts, lengths):
+                closer = TraceOverview(starts, lengths, places(overview.overview, starts, lengths)[0])
+                for piece in trace.pieces():
+                    closer.add(piece.t_s, piece.watts)
+                windows = closer.windows
+            alignment = align(overview.overview, windows, starts, lengths)
     cut = TraceCut(alignment, starts[is_measured], lengths[is_measured])
     if alignment.is_certain:
         for piece in trace.pieces():
