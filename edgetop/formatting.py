@@ -102,10 +102,14 @@ def count(number: float) -> str:
 def plain(number: float) -> str:
     """Return a number with four significant digits and without an exponent. Digits before the point are never cut.
 
-    >>> plain(0.012345), plain(12345.6)
-    ('0.01235', '12346')
+    >>> plain(0.012345), plain(12345.6), plain(0.0000271828), plain(0.0)
+    ('0.01235', '12346', '0.00002718', '0')
     """
-    return f"{number:.4g}" if abs(number) < 1000 else f"{number:.0f}"
+    if abs(number) >= 1000:
+        return f"{number:.0f}"
+    if abs(number) >= 1e-4 or not number:
+        return f"{number:.4g}"
+    return f"{number:.{3 - math.floor(math.log10(abs(number)))}f}"
 
 
 def quantity(number: float | None, noun: str, words: Callable[[float], str] = count) -> str:

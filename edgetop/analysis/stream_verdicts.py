@@ -64,12 +64,14 @@ def join_verdicts(judged: Sequence[Judged]) -> Verdict:
     past = sorted(_past(relevant), key=lambda one: _PAST.index(type(_trouble(one))))
     gists = [one.verdict.gist for one in relevant if one.verdict.gist is not None]
     troubles = (one for one in past if not isinstance(_trouble(one), GatesFailed | Leaked | EndedAs))
-    ends = [one.verdict.at_end for one in relevant if one.verdict.at_end is not None]
+    ends = [one.verdict for one in relevant if one.verdict.at_end is not None]
+    gravest = min(ends, key=lambda verdict: _ORDER.index(verdict.now), default=None)
     return replace(
         first,
         also=tuple(others),
         past=tuple(past),
-        at_end=min(ends, key=_ORDER.index, default=None),
+        at_end=gravest and gravest.at_end,
+        at_end_because=gravest.at_end_because if gravest else (),
         level=min((one.verdict.level for one in relevant), key=LEVELS.index),
         gist=next(troubles, None) if gists else None,
     )

@@ -347,6 +347,7 @@ def _final(seen: Evidence) -> Verdict:
         level="warning" if is_doubtful else ended.level,
         past=tuple(past),
         at_end=ended.state if ended.level == "critical" else held.state,
+        at_end_because=() if ended.level == "critical" else held.reasons,
         since_ns=held.since_ns,
         gist=gist if ended.state in (State.FINISHED, State.STOPPED) else None,
     )

@@ -28,6 +28,7 @@ class Verdict:
     is_of_mean: bool = False  # whether that is the change of the mean latency, since stops of the process leave p50
     since_ns: int | None = None  # when the state of `now` began; None: unknown, or it has no beginning
     at_end: State | None = None  # of a session that is over: the state in which it ended
+    at_end_because: tuple[Reason, ...] = ()  # the reasons for that state, if it is not `state`
     streams: tuple[str, ...] = ()  # in a session with several, those in this state, the one that slowed most first
     gist: Past | AbDifference | None = None  # of a session that is over: what a list shows; None: how it ended
 
@@ -35,6 +36,11 @@ class Verdict:
     def now(self) -> State:
         """Return the present state. For a session that is over, return the state in which it ended."""
         return self.at_end or self.state
+
+    @property
+    def now_because(self) -> tuple[Reason, ...]:
+        """Return the reasons for the state `now`."""
+        return self.reasons if self.now is self.state else self.at_end_because
 
 
 class Evidence:

@@ -256,7 +256,8 @@ def predict(found: Fit, new: Sample, key: str) -> list[Prediction]:
             each.append(replace(unknown, kind=one.kind.words, there=one.at(value), interval95=interval))
         else:
             unit = FIGURES[key].unit
-            text = f"{value:.4g} {unit} is outside the range of the line's models, {low:.4g} to {high:.4g} {unit}"
+            here, *ends = map(formatting.plain, (value, low, high))
+            text = f"{here} {unit} is outside the range of the line's models, {' to '.join(ends)} {unit}"
             each.append(replace(unknown, kind=one.kind.words, refused=text))
     return each or [replace(unknown, refused=f"there is no line for its kind ({kind.words})")]
 

@@ -251,7 +251,7 @@ def _board(sample: Sample) -> str | None:
 
 FACTS = (
     Fact("model", "model", lambda sample: sample.session.model_name or None),
-    Fact("model_bytes", "size", lambda sample: sample.session.model.size_bytes, "B"),
+    Fact("model_bytes", "size", lambda sample: sample.model_bytes, "B"),
     Fact("parameters", "parameters", lambda sample: sample.work.parameters),
     Fact("macs", "MACs", lambda sample: sample.work.macs),
     Fact("precision", "precision", lambda sample: sample.session.model.precision),

@@ -35,12 +35,12 @@ def model_rows(groups: Sequence[Group]) -> tuple[ModelRow, ...]:
 
 def _row(group: Group) -> ModelRow:
     work = next((one.work for one in group.samples if one.work != ModelWork()), ModelWork())
-    first = group.samples[0].session.model
+    sized = next((one for one in group.samples if one.work.external_bytes is not None), group.samples[0])
     energies = [_item_mj(one) for one in group.samples]
     return ModelRow(
         group.name,
         (
-            first.size_bytes, work.parameters, work.flops, work.depth, work.weight_bits,
+            sized.model_bytes, work.parameters, work.flops, work.depth, work.weight_bits,
             _median([_gflops_per_w(one) for one in group.samples]),
             _median([None if energy is None else energy / 3600 for energy in energies]),
         ),

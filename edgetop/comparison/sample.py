@@ -39,6 +39,7 @@ class ModelWork:
     flops: int | None = None  # of one inference
     depth: int | None = None  # number of operators with weights
     weight_bits: float | None = None  # mean size of a parameter in the file
+    external_bytes: int | None = None  # size of the files with weights beside the model; None if it needs none
 
 
 @frozen
@@ -62,6 +63,14 @@ class Sample:
     @property
     def session(self) -> Manifest:
         return self.report.session
+
+    @property
+    def model_bytes(self) -> int | None:
+        """Return the size of all files of the model, or None if unknown."""
+        model = self.session.model
+        if model.size_bytes is None or model.beside_bytes is not None:
+            return model.whole_bytes
+        return model.size_bytes + (self.work.external_bytes or 0)
 
     @property
     def crowding(self) -> float:

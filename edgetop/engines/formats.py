@@ -9,7 +9,8 @@
 - ONNX: a protobuf ModelProto without a magic number, so its top-level fields are checked (onnx/onnx.proto; wire format:
   https://protobuf.dev/programming-guides/encoding/).
 
-The weights of OpenVINO's and ncnn's models are in a .bin file beside the model file.
+The weights of OpenVINO's and ncnn's models are in a .bin file beside the model file. A GGUF model may be split into
+files named NAME-00001-of-00003.gguf (`llama_split_path` in llama.cpp/include/llama.h).
 """
 
 import mmap
@@ -47,6 +48,7 @@ _IDENTIFIERS = {b"TFL3": "tflite", b"ORTM": "onnx"}  # of a FlatBuffer, by the f
 
 NCNN_MAGIC = b"7767517"
 _IR = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:<\?xml[^>]*\?>)?\s*(?:<!--.*?-->\s*)*<net\b", re.DOTALL)
+_SPLIT = re.compile(r"(.+)-\d{5}-of-(\d{5})\.gguf")
 _HEAD = 4096  # bytes in which they must be
 
 # Beginning of the file that Git LFS leaves in place of a large file that was not fetched (git-lfs/docs/spec.md).
@@ -59,6 +61,7 @@ class ModelFile:
     format: str  # "onnx", "tflite", "gguf", "openvino", "ncnn", or the name of the plug-in that runs it
     size_bytes: int
     misnamed: bool  # whether its suffix is that of another format
+    beside_bytes: int | None = None  # size of the other files of the model, such as its .bin; None without such files
 
 
 def identify(path: Path, plugin: str = "") -> ModelFile:
@@ -98,7 +101,22 @@ def identify(path: Path, plugin: str = "") -> ModelFile:
         )
         raise InputError(f"{path}: {what}")
     suffix = SUFFIXES.get(path.suffix.lower())
-    return ModelFile(path, model_format, size, misnamed=suffix not in (None, model_format))
+    is_misnamed = suffix not in (None, model_format)
+    return ModelFile(path, model_format, size, misnamed=is_misnamed, beside_bytes=_beside_bytes(path, model_format))
+
+
+def _beside_bytes(path: Path, model_format: str) -> int | None:
+    """Return the size of the model's files other than `path`, or None if it has none or one of them is missing."""
+    others: list[Path] = []
+    if model_format in ("openvino", "ncnn"):
+        others = [path.with_suffix(".bin") if path.suffix in (".xml", ".param") else path.with_name(f"{path.name}.bin")]
+    elif model_format == "gguf" and (split := _SPLIT.fullmatch(path.name)):
+        names = (f"{split[1]}-{part:05}-of-{split[2]}.gguf" for part in range(1, int(split[2]) + 1))
+        others = [path.with_name(name) for name in names if name != path.name]
+    try:
+        return sum(other.stat().st_size for other in others) if others else None
+    except OSError:  # the runtime says what is missing
+        return None
 
 
 def _identify(file: BinaryIO, size: int) -> str | None:

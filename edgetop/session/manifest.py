@@ -72,11 +72,17 @@ class TensorInfo:
 class Model:
     path: str
     sha256: str | None = None
-    size_bytes: int | None = None
+    size_bytes: int | None = None  # of the file at `path`
     format: str | None = None  # "onnx" or "tflite"
     inputs: tuple[TensorInfo, ...] = ()  # with the shapes in which they ran
     precision: str | None = None
     signature: str | None = None  # key of the signature of a TFLite model that ran; None if it has none
+    beside_bytes: int | None = None  # size of the model's other files, such as the .bin of an IR; None without any
+
+    @property
+    def whole_bytes(self) -> int | None:
+        """Return the size of all files of the model, or None if unknown."""
+        return None if self.size_bytes is None else self.size_bytes + (self.beside_bytes or 0)
 
 
 @frozen

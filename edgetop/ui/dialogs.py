@@ -1,5 +1,6 @@
 """Dialogs: questions, texts to read and lists to choose from. Their text is never interpreted as markup."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Generic, TypeVar
 
@@ -7,7 +8,7 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.events import Key
+from textual.events import Click, Key
 from textual.screen import ModalScreen
 from textual.scrollbar import ScrollBarRender
 from textual.widgets import Input, OptionList, Static
@@ -15,7 +16,7 @@ from textual.widgets.option_list import Option
 
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
-from edgetop.ui.keys import Entry, follow_key
+from edgetop.ui.keys import Entry, follow_key, parse_key
 
 T = TypeVar("T")
 
@@ -26,8 +27,27 @@ class PlainScrollBar(ScrollBarRender):
     VERTICAL_BARS: ClassVar[list[str]] = [" "]
 
 
+_KEY = re.compile(r"(?:(?<=[,;] )|(?<= {3})|^)(Esc|Enter|\S)(?= )")  # in a text that names keys and what they do
+
+
+class KeyWords(Static):
+    """Text that names keys, such as `Enter open   Esc close`. A click on a key or on its words presses the key."""
+
+    def __init__(self, text: str, *, key: str = "", **options: str) -> None:
+        """`key` is the key that a click anywhere on the text presses, as Textual names it; "" for those it names."""
+        super().__init__(text, markup=False, **options)  # type: ignore[arg-type]
+        self._key = key
+
+    def on_click(self, event: Click) -> None:
+        row = self.render_line(event.y).text.rstrip()
+        named = [found[1] for found in _KEY.finditer(row) if found.start() <= event.x < len(row)]
+        key = self._key or (parse_key({"Esc": "escape"}.get(named[-1], named[-1])) if named else None)
+        if key:
+            self.app.simulate_key(key)
+
+
 class Dialog(ModalScreen[T], Generic[T]):
-    """A box in the middle of the screen, with a title. Esc closes it without an answer."""
+    """A box in the middle of the screen, with a title. Esc, or a click beside the box, closes it without an answer."""
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: transparent; }
@@ -40,13 +60,19 @@ class Dialog(ModalScreen[T], Generic[T]):
     Dialog.right { align: right middle; & .box { width: 30; } }
     Dialog Static { width: 100%; height: auto; }
     Dialog .title { text-style: bold; padding-bottom: 1; }
+    Dialog .above { padding-bottom: 1; }
     Dialog Input { background: $background; & > .input--placeholder { color: $secondary; } }
     """
     heading: str  # the title
+    closes_beside: ClassVar[bool] = True  # whether a click beside the box closes the dialog
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "close", id="close"),
         Binding("ctrl+l", "app.redraw", "redraw the screen", id="redraw-dialog"),
     ]
+
+    def on_click(self, event: Click) -> None:
+        if self.closes_beside and self.get_widget_at(event.screen_x, event.screen_y)[0] is self:
+            self.dismiss(None)
 
 
 @frozen
@@ -62,9 +88,7 @@ class ChoiceDialog(Dialog[T], Generic[T]):
     def __init__(self, title: str, choices: Sequence[Choice[T]], *, above: str = "", below: str = "") -> None:
         super().__init__()
         self.heading = title
-        self._choices = choices
-        lines = "\n".join(f"{choice.keys.split(',')[0]:<4} {choice.words}" for choice in choices if choice.words)
-        self._text = "\n\n".join(part for part in (above, lines) if part) + below
+        self._choices, self._above, self._below = choices, above, below.removeprefix("\n")
         choose = [Binding(choice.keys, f"choose({i})", choice.words) for i, choice in enumerate(choices)]
         self._keys = BindingsMap(choose)
 
@@ -72,7 +96,14 @@ class ChoiceDialog(Dialog[T], Generic[T]):
         with VerticalScroll(classes="box") as box:  # has the focus, so that the arrow and page keys scroll a long text
             box.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
             yield Static(self.heading, classes="title", markup=False)
-            yield Static(self._text, markup=False)
+            listed = [choice for choice in self._choices if choice.words]
+            if self._above:
+                yield Static(self._above, classes="above" if listed else "", markup=False)
+            for choice in listed:
+                key = choice.keys.split(",")[0]
+                yield KeyWords(f"{key:<4} {choice.words}", key=key)
+            if self._below:
+                yield KeyWords(self._below)
 
     async def on_key(self, event: Key) -> None:
         await follow_key(event, self, self._keys)
@@ -86,6 +117,8 @@ class InputDialog(Dialog[T], Generic[T]):
 
     If `parse` raises ValueError, its message is shown and the dialog stays open.
     """
+
+    closes_beside = False  # a click would discard what was typed
 
     def __init__(
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
@@ -108,7 +141,7 @@ class InputDialog(Dialog[T], Generic[T]):
         with Vertical(classes="box"):
             yield Static(self.heading, classes="title", markup=False)
             yield self._input
-            yield Static(f"\n{self._below}", id="below", markup=False)
+            yield KeyWords(f"\n{self._below}", id="below")
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._changed(event.value.strip())
@@ -170,7 +203,7 @@ class TextDialog(Dialog[None]):
                 body.can_focus = False
                 body.vertical_scrollbar.renderer = PlainScrollBar  # type: ignore[misc]  # as Textual documents it
                 yield Static("\n".join(self.lines), id="text", markup=False)
-            yield Static("", id="more", markup=False)
+            yield KeyWords("", id="more")
 
     def on_mount(self) -> None:
         body = self.query_one(VerticalScroll)

@@ -106,7 +106,9 @@ class MonitorScreen(Screen[None]):
         self._leave_now = leave_now
         self._frame = ScreenFrame(self, theme, characters)
         self._panes = {
-            name: PaneWidget(DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point)
+            name: PaneWidget(
+                DRAWINGS[name], str(i), theme, characters, self._press_pane, self._point, self.action_command
+            )
             for i, name in enumerate(PANES, 1)
         }
         self._selected = "events"

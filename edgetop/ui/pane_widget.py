@@ -27,6 +27,8 @@ from edgetop.ui.themes import Theme
 from edgetop.wording.fault_words import fault_words
 
 LEAST_COLUMNS = 3  # A border on each side, and a column between
+HELP, BACK = "? keys", "Esc back"  # keys that a title names
+TITLE_COMMANDS = {HELP: "help", BACK: "back"}  # what a click on them does
 
 
 class LineWidget(Widget):
@@ -161,6 +163,7 @@ class PaneWidget(LineWidget, can_focus=True):
     def __init__(
         self, drawing: Drawing, key: str, theme: Theme, characters: CharacterSet,
         press: Callable[["PaneWidget", str, events.Click], None], point: Callable[[float, float], None],
+        command: Callable[[str], None],
     ) -> None:  # fmt: skip
         """`drawing` draws the pane, and `key` is the key that shows it alone, for the title.
 
@@ -168,9 +171,11 @@ class PaneWidget(LineWidget, can_focus=True):
 
         `point` is called when the mouse is released on a timeline. It gets two places, from 0 (left) to 1 (right):
         where the button was pressed and where it was released, the left one first.
+
+        `command` runs the command of the screen with this id, such as `back`.
         """
         super().__init__(theme, characters, id=f"pane-{drawing.name}")
-        self.drawing, self._press, self._point = drawing, press, point
+        self.drawing, self._press, self._point, self._command = drawing, press, point, command
         self._key = key
         self._frame = border_characters(characters)
         self._place = Place(drawing.name, 0, 0, 0, 0)
@@ -372,7 +377,7 @@ class PaneWidget(LineWidget, can_focus=True):
             (frame.top_left if self._place.is_first else frame.tee_left, style),
             (f" {name} ", "focus" if self.has_focus else "title"),
         )
-        back = "? keys   Esc back" if self._explains else "Esc back" if self.is_zoomed else ""
+        back = f"{HELP}   {BACK}" if self._explains else BACK if self.is_zoomed else ""
         behind = [text for text in (position, back) if text]
         end = line((frame.top_right if self._place.is_first else frame.tee_right, style))
         room = columns - width(left) - 1
@@ -417,20 +422,31 @@ class PaneWidget(LineWidget, can_focus=True):
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
-        self.scroll_lines(3)
+        self._wheel(event.x, 3)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
-        self.scroll_lines(-3)
+        self._wheel(event.x, -3)
+
+    def _wheel(self, x: int, by: int) -> None:
+        """Scroll by a number of lines, or zoom the timelines if column `x` is on one and the pane does not scroll."""
+        if self._last_offset() or self._part_at(x) is None:
+            self.scroll_lines(by)
+        else:
+            self._command("wider" if by > 0 else "closer")
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._pressed = self._part_at(event.x) if event.button == 1 else None
+        self._pressed = self._part_at(event.x) if event.button == 1 and event.y else None
+        if self._pressed is not None:
+            self.capture_mouse()  # a drag may end beside the pane
 
     def on_mouse_up(self, event: events.MouseUp) -> None:
-        end, begin = self._part_at(event.x), self._pressed
-        self._pressed = None
-        if begin is not None and end is not None:
-            self._point(min(begin, end), max(begin, end))
+        begin, self._pressed = self._pressed, None
+        self.release_mouse()
+        if begin is not None:
+            end = self._part_at(min(max(event.x, 1 + GUTTER), self.outer_size.width - 2))
+            ends = begin, begin if end is None else end
+            self._point(min(ends), max(ends))
 
     def _part_at(self, x: int) -> float | None:
         """Return where column `x` of the widget is on its timeline, from 0 (left) to 1 (right).
@@ -447,4 +463,12 @@ class PaneWidget(LineWidget, can_focus=True):
         item = self._items[y] if event.y and y < len(self._items) else Item(())
         if item.key is not None:
             self.choose(item.key)
+            if event.chain == 2:
+                self._command("open")
+                return
+        title = "".join(span.text for span in self._titled[1]) if event.y == 0 else ""
+        for words, command in TITLE_COMMANDS.items():
+            if 0 <= event.x - title.rfind(words) < len(words) <= len(title):
+                self._command(command)
+                return
         self._press(self, item.order_at(event.x - 1) if item.order_at else "", event)

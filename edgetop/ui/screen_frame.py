@@ -17,6 +17,7 @@ from edgetop.ui.pane_widget import BorderWidget, LineWidget
 from edgetop.ui.panes.header import (
     identity_line,
     key_at,
+    pane_at,
     readout_line,
     status_line,
     time_at,
@@ -70,7 +71,7 @@ class ScreenFrame:
         self._screen = screen
         self._is_first_line_only = False
         self._below: tuple[Area | None, list[Line]] = None, []  # the last lines of the header below its first one
-        self.header = BorderWidget(self._header_lines, theme, characters, id="header")
+        self.header = BorderWidget(self._header_lines, theme, characters, self._press_header, id="header")
         self.status = BorderWidget(self._status_lines, theme, characters, self._press_key, id="status")
         self.transport = BorderWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
 
@@ -137,6 +138,13 @@ class ScreenFrame:
         words = "REC paused" if screen.live.recording_paused else "REC"
         return f"attached  {words}" if Can.VISIT in screen.feed.can else words
 
+    def _press_header(self, event: Click) -> None:
+        """Handle a click on line 2 or 3: show the warnings if their number is hit, or the pane of the figure hit."""
+        row = "".join(text for text, _ in self.header.pieces(event.y))
+        name = pane_at(row, event.x)
+        if name and event.y and (event.y > 1 or name == "session"):
+            self._screen.action_command(f"zoom-{name}")
+
     def _status_lines(self, area: Area) -> list[Line]:
         return [status_line(self._screen.live, area, self._keys())]
 
@@ -146,7 +154,8 @@ class ScreenFrame:
     def _press_key(self, event: Click) -> None:
         """Handle a click on the keys in the last line: run the command of the key under the mouse.
 
-        Keys that share a description are written together, such as `zZ`. Each of them can be hit.
+        Keys that share a description are written together, such as `zZ`. Each of them can be hit. A click on a range of
+        keys, such as `1-8 panes`, shows the next pane alone, and all panes again after the last one.
         """
         screen = self._screen
         if found := key_at(screen.live, Area(screen.size.width, 1, screen.characters), self._keys(), event.x):
@@ -154,6 +163,10 @@ class ScreenFrame:
             commands = [command for command in screen.present_commands() if command.footer_words(screen) == words]
             if len(commands) in (1, len(key)):
                 screen.action_command(commands[place if len(commands) > 1 else 0].id)
+            elif commands:
+                ids = [command.id for command in commands]
+                shown = ids.index(f"zoom-{screen.zoomed}") if screen.zoomed else -1
+                screen.action_command(ids[min(shown + 1, len(ids) - 1)])
 
     def _transport_lines(self, area: Area) -> list[Line]:
         transport = self._screen.transport

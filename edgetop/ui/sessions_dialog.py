@@ -7,12 +7,13 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.events import Click
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from edgetop.formatting import clean
-from edgetop.ui.dialogs import Choice, ChoiceDialog, Dialog, InputDialog, PlainScrollBar, TextDialog
+from edgetop.ui.dialogs import Choice, ChoiceDialog, Dialog, InputDialog, KeyWords, PlainScrollBar, TextDialog
 from edgetop.ui.screen_settings import Sessions, StoredSession, Work
 from edgetop.ui.text import cells_of
 
@@ -88,7 +89,7 @@ class SessionsDialog(Dialog[StoredSession]):
             yield Static(self.heading, classes="title", markup=False)
             yield words
             yield found
-            yield Static(KEYS, id="keys", markup=False)
+            yield KeyWords(KEYS, id="keys")
 
     def on_mount(self) -> None:
         self._read()
@@ -208,8 +209,10 @@ class SessionsDialog(Dialog[StoredSession]):
     def on_input_submitted(self) -> None:
         self.set_focus(None)
 
-    def on_option_list_option_selected(self) -> None:
-        self.action_open()
+    def on_click(self, event: Click) -> None:
+        """Open a session at a double click. The list itself moves its cursor to the clicked session."""
+        if event.chain == 2 and self.get_widget_at(event.screen_x, event.screen_y)[0] is self.query_one(OptionList):
+            self.action_open()
 
     # What can be done with a session.
 

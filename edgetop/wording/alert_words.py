@@ -8,7 +8,7 @@ from edgetop.analysis.faults import Fault
 from edgetop.analysis.memory_use import GrowthView
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.slowdowns.throttles import ThrottleAt
-from edgetop.formatting import clean, duration, rounded
+from edgetop.formatting import clean, duration, plain, rounded
 from edgetop.session.manifest import Manifest
 from edgetop.wording.fault_words import fault_words
 from edgetop.wording.load_words import late_words, overload_words
@@ -55,7 +55,7 @@ def began_words(alert: Alert) -> str:
     figures = alert.figures
     if figures is None or alert.name == "leak":
         return problem_words(alert)
-    return f"{problem_words(alert)}: {figures.worst:.4g} {figures.unit}".rstrip()
+    return f"{problem_words(alert)}: {plain(figures.worst)} {figures.unit}".rstrip()
 
 
 def ended_words(alert: Alert) -> str:
@@ -66,7 +66,7 @@ def ended_words(alert: Alert) -> str:
     """
     if alert.name == NEAR_TRIP:
         return f"every zone is at least 5 C below throttling again, after {_lasted(alert)}"
-    worst = f", {alert.figures.worst:.4g} {alert.figures.unit} at worst".replace("  ", " ") if alert.figures else ""
+    worst = f", {plain(alert.figures.worst)} {alert.figures.unit} at worst".replace("  ", " ") if alert.figures else ""
     return f"over after {_lasted(alert)}: {problem_words(alert)}{worst}"
 
 

@@ -6,6 +6,7 @@ from edgetop.analysis.energy import EnergyUnknown
 from edgetop.analysis.input_shapes import InputSizes
 from edgetop.analysis.miss_risk import MissRisk
 from edgetop.analysis.session_gates import TOKEN_METRICS, GateResult, NoSuchStream
+from edgetop.formatting import plain
 from edgetop.session.typed_json import Document
 from edgetop.wording.energy_words import unknown_words
 from edgetop.wording.fault_words import fault_words
@@ -60,22 +61,13 @@ def _unknown(result: GateResult) -> str:
 
 def _value(result: GateResult, value: float | bool) -> str:
     if not result.gate.compare:
-        return "not at all" if not value else "it was" if value is True else _plain(value)
+        return "not at all" if not value else "it was" if value is True else plain(value)
     what = "response time " if result.is_response else ""
     unit = f" {result.gate.unit}" if result.gate.unit else ""
     noun = "values" if "." in result.gate.name else "inferences"
     few = "" if result.is_settled else f", of {result.count} {noun}: not settled"
     why = "".join(f"; {words}" for words in reason_words(result.reasons))
-    return f"{what}{_plain(value)}{unit}{few}{why}"
-
-
-def _plain(value: float) -> str:
-    """Return a value as text with four significant digits. A large value has all its digits before the point.
-
-    >>> _plain(40.3312), _plain(24431.07), _plain(0.000125)
-    ('40.33', '24431', '0.000125')
-    """
-    return f"{value:.4g}" if abs(value) < 9_999.5 else f"{value:.0f}"
+    return f"{what}{plain(value)}{unit}{few}{why}"
 
 
 def gate_document(result: GateResult) -> Document:

@@ -82,7 +82,7 @@ def late_in_brief(cause: MissCause) -> str:
 
 
 def _ms(ns: float) -> str:
-    return f"{ns / 1e6:.3g}"
+    return f"{ns / 1e6:.3g}" if ns < 999.5e6 else f"{ns / 1e6:.0f}"
 
 
 def load_words(load: Load) -> str:

@@ -84,6 +84,7 @@ def _verdict_json(verdict: Verdict) -> dict[str, Any]:
         "also": list(verdict_words.also(verdict)),
         "past": list(verdict_words.past(verdict)),
         "brief": verdict_words.brief(verdict) or None,
+        "evidence": list(verdict_words.evidence(verdict)),
     }
 
 

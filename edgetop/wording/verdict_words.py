@@ -194,6 +194,15 @@ def words(verdict: Verdict) -> str:
     return "; ".join((first(verdict), *(f"also {what}" for what in also(verdict)), *past(verdict)))
 
 
+def evidence(verdict: Verdict) -> tuple[str, ...]:
+    """Return what proves the state that `now` returns, in words, the most important first.
+
+    >>> evidence(Verdict(State.THROTTLING, "critical", (why.LimitedBy("thermal"), why.TemperatureNow(85.2, 85.0))))
+    ('thermal', '85 of 85 C')
+    """
+    return tuple(reason_words(reason) for reason in verdict.now_because if not isinstance(reason, why.Lasts))
+
+
 def now(verdict: Verdict) -> str:
     """Return the present state in capitals. If the session is over, it is the state in which the session ended."""
     return STATES[verdict.now]

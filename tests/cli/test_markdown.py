@@ -14,7 +14,7 @@ from markdown_it.token import Token
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report
 from edgetop.cli.printing.comparison_markdown import comparison_markdown
-from edgetop.cli.printing.markdown import MOST_CODE, code, escaped, folded, markdown_table
+from edgetop.cli.printing.markdown import MOST_CODE, block, code, escaped, folded, markdown_table
 from edgetop.cli.printing.report_markdown import report_markdown
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group
@@ -87,7 +87,7 @@ def test_a_long_name_keeps_both_ends() -> None:
 
 
 def test_folded_text_cannot_close_its_fence() -> None:
-    tokens = parsed("\n".join(folded("all", "a\n```\n</details>\n````\nb")))
+    tokens = parsed("\n".join(folded("all", block("a\n```\n</details>\n````\nb"))))
     (fence,) = [token for token in tokens if token.type == "fence"]
     assert fence.content == "a\n```\n</details>\n````\nb\n"
 
@@ -110,8 +110,11 @@ def test_a_comparison_has_a_row_for_each_figure() -> None:
               (("a|b", 1.0, 0), ("slow", 1.2, 20))]  # fmt: skip
     text = "\n".join(comparison_markdown(compare(groups)))
     assert re.search(r"\nslow is slower than a\\\|b: p50 \+\d+\.\d % ", text)
-    (p50,) = [row for row in cells(text) if row[0].content == "p50 ms"]
-    assert [cell.content for cell in p50][5] == "slower"
+    whole = text.index("<details><summary>All figures</summary>")
+    for part in (text[:whole], text[whole:]):
+        (p50,) = [row for row in cells(part) if row[0].content == "p50 ms"]
+        assert [cell.content for cell in p50][5] == "slower"
+    assert not [row for row in cells(text[:whole]) if {cell.content for cell in row[1:]} == {"-", ""}]
     assert len({len(row) for row in cells(text) if row[0].content in ("p50 ms", "p99 ms", "throughput 1/s")}) == 1
 
 

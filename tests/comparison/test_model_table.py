@@ -39,6 +39,16 @@ def test_without_watts_only_the_file_is_known() -> None:
     assert row.values == (4096, 1_000, 2_000_000_000, 3, 8.0, None, None)
 
 
+def test_the_size_is_that_of_all_files_of_a_model() -> None:
+    one = measured(0, watts=None, hz=10.0, mj=None)
+    pair = replace(one.session, model=replace(one.session.model, beside_bytes=10_000))
+    (row,) = model_rows([Group("a", (replace(one, report=replace(one.report, session=pair)),))])
+    assert row.values[0] == 14_096
+    external = replace(one, work=replace(WORK, external_bytes=2_000))
+    (row,) = model_rows([Group("a", (replace(one, work=ModelWork()), external))])
+    assert row.values[0] == 6_096
+
+
 def test_a_group_of_which_nothing_is_known_has_no_row() -> None:
     one = made(0, seconds=10)
     bare = replace(one.report, session=replace(one.session, model=replace(one.session.model, size_bytes=None)))

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from edgetop.demo import model_path
-from edgetop.engines.formats import ModelFile, identify
+from edgetop.engines.formats import NCNN_MAGIC, ModelFile, identify
 from edgetop.errors import InputError
 from tests.support import onnx_models, tflite_models
 from tests.support.gguf_models import language_model
@@ -175,7 +175,7 @@ def test_an_onnx_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
 def test_random_bytes_are_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "random.onnx"
     path.write_bytes(content)
-    assume(not content.startswith(b"GGUF"))  # its header is read later
+    assume(not content.startswith((b"GGUF", NCNN_MAGIC)))  # their headers are read later
     refused(path)
 
 
@@ -191,3 +191,29 @@ def test_a_damaged_model_is_never_a_crash(
     path.write_bytes(content)
     with contextlib.suppress(InputError):
         assert identify(path).size_bytes == len(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "size"),
+    [
+        ("net.xml", {"net.bin": 1000}, 1000),
+        ("net.param", {"net.bin": 70}, 70),
+        ("net", {"net.bin": 70}, 70),
+        ("net.xml", {}, None),
+        ("big-00002-of-00003.gguf", {"big-00001-of-00003.gguf": 5, "big-00003-of-00003.gguf": 7}, 12),
+        ("big-00002-of-00003.gguf", {"big-00001-of-00003.gguf": 5}, None),
+        ("big.gguf", {}, None),
+        ("net.onnx", {"net.bin": 1}, None),
+    ],
+)
+def test_files_beside_the_model_have_their_size(
+    name: str, others: dict[str, int], size: int | None, tmp_path: Path
+) -> None:
+    contents = {
+        "xml": b"<net name='n' version='11'></net>", "param": NCNN_MAGIC + b"\n0 0\n",
+        "gguf": language_model(layers=1, width=32), "onnx": BUILDERS["onnx_stateful"](), "": NCNN_MAGIC + b"\n0 0\n",
+    }  # fmt: skip
+    (tmp_path / name).write_bytes(contents[name.rpartition(".")[2] if "." in name else ""])
+    for other, count in others.items():
+        (tmp_path / other).write_bytes(bytes(count))
+    assert identify(tmp_path / name).beside_bytes == size

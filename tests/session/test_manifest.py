@@ -117,7 +117,7 @@ KEYS = {
     "clock": "origin_monotonic_ns boot_id anchors",
     "histogram": "unit_ns sub_bucket_bits",
     "board": "model soc kernel os cpu cores memory_bytes power_mode governor simulated",
-    "model": "path sha256 size_bytes format inputs precision signature",
+    "model": "path sha256 size_bytes format inputs precision signature beside_bytes",
     "engine": (
         "runtime version providers threads isolation init_ns first_ns partitions asked xnnpack settings compile_ns"
     ),
@@ -188,7 +188,7 @@ def test_what_nobody_said_is_none() -> None:
     assert none["engine"] == ["runtime", "version", "init_ns", "first_ns", "partitions", "xnnpack", "compile_ns"]
     of_duty = ["duty_on_ns", "duty_off_ns"]
     assert none["load"] == ["rate_hz", "deadline_ns", "batch", "images", "delay_ns", *of_duty, "seed", "arrays"]
-    assert none["model"] == ["sha256", "size_bytes", "format", "precision", "signature"]
+    assert none["model"] == ["sha256", "size_bytes", "format", "precision", "signature", "beside_bytes"]
     assert none["constraints"] == KEYS["constraints"].split()
     assert set(none["methodology"]) == set(KEYS["methodology"].split()) - {
         "start_temperatures", "background", "notes", "stream_runs",

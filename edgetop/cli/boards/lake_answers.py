@@ -14,7 +14,7 @@ from edgetop.cli.printing import page as html
 from edgetop.cli.printing.comparison_words import ratio_cells, row_label, value_text
 from edgetop.cli.printing.page import COLOURS, MOST_SERIES, Chart
 from edgetop.errors import InputError
-from edgetop.formatting import clean, quantity, shortened
+from edgetop.formatting import clean, plain, quantity, shortened
 from edgetop.frozen import frozen
 from edgetop.lake.lake_queries import DIALECTS, QUESTIONS, Chosen, keys, sql_of
 from edgetop.lake.place import TRIES_OF_READER, Place
@@ -122,7 +122,7 @@ def cell(name: str, value: object) -> str:
         return clean(str(value))
     if name.endswith("_share"):
         return f"{100 * value:.3g} %"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else plain(value)
 
 
 def answer_text(answer: Answer) -> str:

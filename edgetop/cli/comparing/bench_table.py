@@ -17,8 +17,8 @@ from edgetop.session.typed_json import Document
 from edgetop.sweep_plan import Candidate
 
 
-def _plain(value: float) -> str:
-    return f"{value:.4g}"
+def _milliseconds(value: float) -> str:
+    return formatting.milliseconds(value * 1e6)
 
 
 def _percent(value: float) -> str:
@@ -30,22 +30,22 @@ _COLUMNS: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "model_bytes": (HEADS["model_bytes"], formatting.size),
     "parameters": (HEADS["parameters"], formatting.count),
     "flops": (HEADS["flops"], formatting.count),
-    "depth": (HEADS["depth"], _plain),
-    "weight_bits": (HEADS["weight_bits"], _plain),
+    "depth": (HEADS["depth"], formatting.plain),
+    "weight_bits": (HEADS["weight_bits"], formatting.plain),
     "top-1": ("top-1 %", _percent),
     "top-5": ("top-5 %", _percent),
-    "metric": ("metric", _plain),
+    "metric": ("metric", formatting.plain),
     "same_top": ("same class %", _percent),
-    "p50_ms": ("p50 ms", _plain),
-    "p99_ms": ("p99 ms", _plain),
+    "p50_ms": ("p50 ms", _milliseconds),
+    "p99_ms": ("p99 ms", _milliseconds),
     "p99_spread": ("p99 spread %", _percent),
-    "cpu_mean_pct": ("CPU %", _plain),
-    "mem_peak_mib": ("peak MiB", _plain),
+    "cpu_mean_pct": ("CPU %", formatting.plain),
+    "mem_peak_mib": ("peak MiB", formatting.plain),
     "block_read_bytes": ("disk read", formatting.size),
     "block_write_bytes": ("written", formatting.size),
-    "energy_mj": ("mJ/item", _plain),
-    "energy_mwh": (HEADS["energy_mwh"], _plain),
-    "gflops_per_w": (HEADS["gflops_per_w"], _plain),
+    "energy_mj": ("mJ/item", formatting.plain),
+    "energy_mwh": (HEADS["energy_mwh"], formatting.plain),
+    "gflops_per_w": (HEADS["gflops_per_w"], formatting.plain),
 }
 KEYS = tuple(_COLUMNS)
 

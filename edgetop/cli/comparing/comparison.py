@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -206,6 +206,12 @@ def sweep_sessions(name: str) -> list[str]:
     return done
 
 
+def _total(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of sizes, or None if there are none or one is unknown."""
+    known = list(sizes)
+    return sum(size or 0 for size in known) if known and None not in known else None
+
+
 def _work(model: Model) -> ModelWork:
     """Return figures of the model's file, such as its number of parameters.
 
@@ -213,6 +219,7 @@ def _work(model: Model) -> ModelWork:
     """
     from hashlib import sha256  # noqa: PLC0415  4 MiB of OpenSSL, which a sweep does without until it is over
 
+    from edgetop.models.external_data import external_files  # noqa: PLC0415  as above
     from edgetop.models.inspection import READERS, inspected, read_model  # noqa: PLC0415  as above
 
     path = Path(model.path)
@@ -234,4 +241,5 @@ def _work(model: Model) -> ModelWork:
         flops=None if totals.flops_unknown else totals.flops,
         depth=sum(bool(one.parameters) and not one.is_folded for one in found.operators),
         weight_bits=round(8 * stored / weights.parameters, 3) if weights.parameters else None,
+        external_bytes=_total(one.size_bytes for one in external_files(declared.external, path.parent)),
     )

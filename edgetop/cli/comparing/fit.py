@@ -139,7 +139,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
     for one in whole.lines:
         what = "program" if one.kind.from_runtime == PROGRAM else "model"
         r2 = UNKNOWN if one.r2 is None else f"{one.r2:.3f}"
-        words = f"{clean(one.kind.words)}: {of} there = {one.factor:.4g} {unit} x ({unit} here)^{one.slope:.3f}"
+        words = f"{clean(one.kind.words)}: {of} there = {plain(one.factor)} {unit} x ({unit} here)^{one.slope:.3f}"
         yield from wrapped((f"line       {words}",))
         yield f"           {len(one.pairs)} {what}s, R2 {r2}, Kendall's tau of the ranking {one.tau:.2f}"
         rows = [
@@ -156,7 +156,8 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
         words = f"refused: {clean(each.refused or '')}"
         if each.interval95:
             low, high = each.interval95
-            words = f"{each.here:.4g} {unit} here, {each.there:.4g} {unit} there (95 %: {low:.4g} to {high:.4g})"
+            here, there = f"{plain(each.here)} {unit} here", f"{plain(each.there)} {unit} there"
+            words = f"{here}, {there} (95 %: {plain(low)} to {plain(high)})"
         yield from wrapped((f"predicted  {clean(each.model)}: {words}",))
     for head, lines in (("no line", whole.refused), ("left out", whole.left_out), ("unfair", whole.notes)):
         yield from wrapped(f"{head:<10} {clean(words)}" for words in lines)

@@ -15,6 +15,7 @@ from edgetop.cli.running import run
 from edgetop.cli.running.child_run import ChildRun
 from edgetop.cli.shell_words import path_word
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
+from edgetop.formatting import or_unknown, plain
 from edgetop.frozen import frozen
 
 MIB = 2**20
@@ -55,7 +56,7 @@ class Trial:
     def row(self) -> str:
         limit = "none" if self.limit_bytes is None else f"{self.limit_bytes / MIB:.0f} MiB"
         figures = (self.p50_ms, self.p99_ms, self.rss_peak_mib, self.major_faults_hz, self.limit_hits_hz)
-        cells = (f"{'-' if value is None else f'{value:.4g}':>9}" for value in figures)
+        cells = (f"{or_unknown(value, plain):>9}" for value in figures)
         return f"{limit:>9}{''.join(cells)}  {'ok' if self.ok else self.reason}"
 
 

@@ -25,13 +25,16 @@ from edgetop.comparison.sample import Group, Sample, p99_spread
 from edgetop.comparison.usage_table import KEYS as USAGE
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
-from edgetop.formatting import UNKNOWN, clean, or_unknown, plain
+from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, plain
 from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.typed_json import Document
 from edgetop.sweep_plan import FIELDS, GOALS, KEYS, PROGRAM_KEYS, Candidate, Choice, Plan, Wanted, choose, same_runs
 
 _HEADS = ("p50 ms", "p99 ms", "items/s", "mJ/item", "MiB", "max °C", "time ms", "J")  # headers for PROGRAM_KEYS
+_WORDS = dict.fromkeys(
+    ("p50_ms", "p99_ms"), lambda ms: milliseconds(ms * 1e6)
+)  # how figures other than numbers are shown
 # Headers for kept outputs: agreement with the first combination, and accuracy by --labels and --metric.
 _AGREEING = {"same_top": ("same class", "share"), "snr_db": ("SNR dB", "dB"), "top-1": ("top-1", "share"),
              "top-5": ("top-5", "share"), "metric": ("metric", "")}  # fmt: skip
@@ -222,7 +225,7 @@ def _table(
             clean(one.name),
             *([clean(", ".join(one.ran_on)) or UNKNOWN] if has_asked else []),
             f"{len(one.sessions)}",
-            *(or_unknown(one.figures[key], plain) for key in keys),
+            *(or_unknown(one.figures[key], _WORDS.get(key, plain)) for key in keys),
             *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
         ]
         for one in candidates
@@ -333,13 +336,14 @@ def _markdown(
         yield from ("", f"Not significantly different: {', '.join(map(code, as_good))}")
     if one:
         yield from block(clean(_command(plan, one)), "sh")
-    keys = [key for key in PROGRAM_KEYS if any(each.figures[key] is not None for each in candidates)]
+    possible = KEYS if plan.program is None else PROGRAM_KEYS
+    keys = [key for key in possible if any(each.figures[key] is not None for each in candidates)]
     heads = ("sessions", *(_HEADS[PROGRAM_KEYS.index(key)] for key in keys))
     front = {each.name for each in choice.pareto}
     rows = (
         [
             code(each.name), "yes" if each.name in front else "", str(len(each.sessions)),
-            *(UNKNOWN if (value := each.figures[key]) is None else f"{value:.4g}" for key in keys),
+            *(or_unknown(each.figures[key], _WORDS.get(key, plain)) for key in keys),
         ]
         for each in candidates
     )  # fmt: skip
@@ -348,7 +352,6 @@ def _markdown(
     failed = (f"{code(each.name)}: {escaped(each.reason)}" for each in candidates if each.reason)
     yield from bullets("Failed", failed)
     if (bench := bench_cells(bench_rows(candidates, groups, comparison)))[1:]:
-        yield ""
         columns = bench[0][1:]
         yield from markdown_table(("settings", *columns), ([code(name), *rest] for name, *rest in bench[1:]), columns)
     if comparison:

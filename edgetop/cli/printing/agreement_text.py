@@ -51,7 +51,7 @@ def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
     r2 = UNKNOWN if line.r2 is None else f"{line.r2:.3f}"
     if one.order:
         yield from _order_sentences(one.order, here, there)
-    yield f"line: {there} = {line.factor:.4g} {figure.unit} x ({figure.unit} on {here})^{line.slope:.3f}, R2 {r2}"
+    yield f"line: {there} = {plain(line.factor)} {figure.unit} x ({figure.unit} on {here})^{line.slope:.3f}, R2 {r2}"
 
 
 def _order_sentences(order: Order, here: str, there: str) -> Iterator[str]:

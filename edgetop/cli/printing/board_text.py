@@ -96,7 +96,7 @@ def energy_lines(report: Report) -> Iterator[str]:
         elif energy.net_reason:
             yield f"           net energy not known: {unknown_words(energy.net_reason)}"
     elif energy.run_j is not None:
-        yield f"energy     {energy.run_j:.4g} J in the whole run; accuracy: {_accuracy(energy)}"
+        yield f"energy     {formatting.plain(energy.run_j)} J in the whole run; accuracy: {_accuracy(energy)}"
     elif power.total_sensor:
         yield f"energy     not known: {unknown_words(energy.reason) or UNKNOWN}"
     for sensor, cost in energy.rails.items():

@@ -8,8 +8,16 @@ from edgetop.cli.printing.agreement_text import (
     agreement_sentences,
     left_out_words,
 )
-from edgetop.cli.printing.comparison_words import WIDE_CELLS, needs_words, ratio_cells, row_label, sentences, value_text
-from edgetop.cli.printing.markdown import bullets, code, escaped, markdown_table
+from edgetop.cli.printing.comparison_words import (
+    WIDE_CELLS,
+    needs_words,
+    ratio_cells,
+    row_label,
+    sentences,
+    shown_rows,
+    value_text,
+)
+from edgetop.cli.printing.markdown import advised, bullets, code, escaped, folded, markdown_table
 from edgetop.cli.printing.usage_text import HEADS, usage_cell
 from edgetop.comparison.agreement import Agreements
 from edgetop.comparison.comparison_gates import RelativeResult
@@ -31,15 +39,8 @@ def comparison_markdown(
     simulated = [code(g.name) for g in comparison.groups if any(one.session.board.simulated for one in g.samples)]
     if simulated:
         yield from ("", f"SIMULATED: {', '.join(simulated)}")
-    rows = [row for row in comparison.rows if any(value is not None for value in row.values)]
-    yield from _figures([row for row in rows if any(row.ratios)], names)
-    facts = (
-        [escaped(row.label), *(_value(row, place) for place in range(len(names)))]
-        for row in rows
-        if not any(row.ratios)
-    )
-    yield from markdown_table(("", *names), facts)
-    yield from _usage(comparison)
+    leads = [row for row in comparison.leads if any(value is not None for value in row.values)]
+    yield from _figures(leads, names, is_brief=True)
     yield from _agreement(agreeing, comparison.names) if agreeing else ()
     ranks = (f"{rank.rank}: {', '.join(map(code, rank.sessions))}" for rank in comparison.ranking)
     row = comparison.row(comparison.ranked_by)
@@ -49,7 +50,21 @@ def comparison_markdown(
         for one in gates
     )
     yield from markdown_table(("gate", "session", "result", ""), results)
-    yield from bullets("Was it fair?", (f"{escaped(one.message)}. {escaped(one.advice)}" for one in comparison.fair))
+    yield from bullets("Was it fair?", (advised(one.message, one.advice) for one in comparison.fair))
+    yield from folded("All figures", _all_figures(comparison, names))
+
+
+def _all_figures(comparison: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield tables of all figures, of the settings and of the usage. `names` are those of the groups, as Markdown."""
+    rows = shown_rows(comparison)
+    yield from _figures([row for row in rows if any(row.ratios)], names)
+    facts = (
+        [escaped(row.label), *(_value(row, place) for place in range(len(names)))]
+        for row in rows
+        if not any(row.ratios)
+    )
+    yield from markdown_table(("", *names), facts)
+    yield from _usage(comparison)
 
 
 def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
@@ -64,7 +79,8 @@ def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
         yield from ("", f"Left out: {escaped(left_out)}")
 
 
-def _figures(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+def _figures(rows: Sequence[Row], names: Sequence[str], *, is_brief: bool = False) -> Iterator[str]:
+    """Yield a table of figures. If `is_brief`, leave out why a difference cannot be told, which the sentences say."""
     heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", " "))]
     lines = []
     for row in rows:
@@ -73,7 +89,8 @@ def _figures(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
             one = row.ratios[place]
             change, interval, words = ratio_cells(one, row.unit)
             needs = needs_words(one)
-            line += [_value(row, place), change, interval, escaped(f"{words}: needs {needs}" if needs else words)]
+            said = words.partition(":")[0] if is_brief else f"{words}: needs {needs}" if needs else words
+            line += [_value(row, place), change, interval, escaped(said)]
         lines.append(line)
     yield from markdown_table(heads, lines, {*names, "change", "95 %"})
 

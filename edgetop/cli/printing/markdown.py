@@ -71,9 +71,19 @@ def bullets(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield from ("", f"**{title}**", "", *listed)
 
 
-def folded(title: str, text: str) -> Iterator[str]:
-    """Yield the lines of a section that shows only its title until a reader clicks on it. `text` is plain text."""
-    yield from ("", f"<details><summary>{title}</summary>", *block(text), "", "</details>")
+def advised(message: str, advice: str) -> str:
+    """Return one line: what is wrong, and after an arrow what to do about it. Both are plain text."""
+    return f"{escaped(message)} \u2192 {escaped(advice)}"
+
+
+def folded(title: str, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a section that shows only its title until a reader clicks on it. Without lines, yield nothing.
+
+    The lines must already be Markdown, and the first one must be empty.
+    """
+    hidden = list(lines)
+    if hidden:
+        yield from ("", f"<details><summary>{title}</summary>", *hidden, "", "</details>")
 
 
 def block(text: str, language: str = "text") -> Iterator[str]:

@@ -8,7 +8,7 @@ from edgetop.analysis.report_generation import GenerationFigures
 from edgetop.analysis.report_parts import PERCENTILE_KEYS, LatencyFigures, Span
 from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slowdown import Slowdown
-from edgetop.cli.printing.markdown import bullets, code, escaped, folded, markdown_table
+from edgetop.cli.printing.markdown import advised, block, bullets, code, escaped, folded, markdown_table
 from edgetop.cli.printing.report_text import summary
 from edgetop.formatting import UNKNOWN, interval_text, or_unknown, share_text
 from edgetop.session.manifest import Manifest
@@ -40,16 +40,16 @@ def report_markdown(report: Report, more: Sequence[str] = ()) -> Iterator[str]:
         ((code(one.gate.text), _passed(one.ok), escaped(gate_words(one))) for one in report.gates or ()),
     )
     yield from _operators(report)
-    warnings = (f"{escaped(one.message)}. {escaped(one.advice)}" for one in map(notice, report.warnings))
-    yield from bullets("Warnings", warnings)
-    yield from folded("The whole report", "\n".join((summary(report), *more)))
+    yield from bullets("Warnings", (advised(one.message, one.advice) for one in map(notice, report.warnings)))
+    yield from folded("The whole report", block("\n".join((summary(report), *more))))
 
 
 def _facts(session: Manifest) -> Iterator[Sequence[str]]:
     engine, board = session.engine, session.board
     yield "model", code(session.model.path)
     runtime = f"{engine.runtime or UNKNOWN} {engine.version or ''}".strip()
-    yield "engine", f"{code(runtime)} on {code(', '.join(engine.providers))}"
+    used = "" if session.watched else f", {formatting.threads(engine.threads)}"
+    yield "engine", f"{code(runtime)} on {code(', '.join(engine.providers))}{used}"
     yield "board", code(", ".join(str(one) for one in (board.model, board.cpu, board.os) if one))
     lasted = "" if session.duration_ns is None else f", {formatting.duration(session.duration_ns)}"
     yield "session", f"{escaped(session.created_utc[:16].replace('T', ' '))} UTC{lasted}"
@@ -160,7 +160,7 @@ def _operators(report: Report) -> Iterator[str]:
     rows = (
         (
             code(one.origin or one.name), code(one.op_type), code(one.provider),
-            or_unknown(one.mean_us, "{:.1f}".format), share_text(one.share, settled=one.settled),
+            or_unknown(one.mean_us, "{:.1f}".format), share_text(one.share, settled=one.settled).strip(),
             interval_text(one.share_ci95),
         )
         for one in largest

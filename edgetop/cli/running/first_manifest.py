@@ -158,7 +158,9 @@ def typed(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def _model(model: ModelFile) -> Model:
-    return Model(path=str(model.path), size_bytes=model.size_bytes, format=model.format)
+    return Model(
+        path=str(model.path), size_bytes=model.size_bytes, format=model.format, beside_bytes=model.beside_bytes
+    )
 
 
 def _engine(spec: EngineSpec, isolation: str = "process") -> EngineInfo:

@@ -16,7 +16,16 @@ from edgetop.analysis.operator_hints import fell_back, slow_kernels
 from edgetop.analysis.operator_shares import key_of
 from edgetop.analysis.report_operators import rate_figures, share_figures
 from edgetop.cli.output import notice_lines, print_json, print_text, table, write_csv
-from edgetop.cli.printing.markdown import bullets, code, escaped, folded, markdown_table, write_markdown
+from edgetop.cli.printing.markdown import (
+    advised,
+    block,
+    bullets,
+    code,
+    escaped,
+    folded,
+    markdown_table,
+    write_markdown,
+)
 from edgetop.cli.running.operator_run import OperatorProfile, Row
 from edgetop.errors import InputError
 from edgetop.formatting import UNKNOWN, clean, cut_middle, interval_text, rounded, share_text, shortened
@@ -256,15 +265,15 @@ def operator_markdown(model: str, found: OperatorProfile) -> Iterator[str]:
     rows = (
         (
             code(full_name(row.view)), code(row.view.op_type), code(row.view.provider), _ms(row.mean_ns),
-            share_text(row.view.share, settled=row.view.settled), interval_text(row.view.share_ci95),
+            share_text(row.view.share, settled=row.view.settled).strip(), interval_text(row.view.share_ci95),
             _giga(row.rates.flops_per_s), row.bound.what or UNKNOWN,
         )
         for row in _top(found)
     )  # fmt: skip
     yield from markdown_table(heads, rows, heads[3:7])
     yield from _types_markdown(found)
-    yield from bullets("Hints", (f"{escaped(hint.message)}. {escaped(hint.advice)}" for hint in found.hints))
-    yield from folded("All operators", operator_tables(model, found))
+    yield from bullets("Hints", (advised(hint.message, hint.advice) for hint in found.hints))
+    yield from folded("All operators", block(operator_tables(model, found)))
 
 
 def _types_markdown(found: OperatorProfile) -> Iterator[str]:

@@ -10,6 +10,7 @@ from edgetop.cli import completion
 from edgetop.cli.companions import option
 from edgetop.cli.options import celsius
 from edgetop.errors import InputError
+from edgetop.formatting import plain
 from edgetop.session.typed_json import Document
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _lines(found: "Elsewhere", throughput_hz: float | None) -> list[str]:
             else lines
         )
     low, high = found.share
-    rate = "" if throughput_hz is None else f": {low * throughput_hz:.4g} to {high * throughput_hz:.4g} a second"
+    rate = "" if throughput_hz is None else f": {plain(low * throughput_hz)} to {plain(high * throughput_hz)} a second"
     share = "all of the throughput" if low == high == 1 else f"{100 * low:.0f} to {100 * high:.0f} % of the throughput"
     return [*lines, f"sustained: {share}{'' if low == high == 1 and not rate else rate}"]
 

@@ -33,6 +33,13 @@ MS_CELLS, CLOCK_CELLS, WIDE_CLOCK_CELLS = 5, 6, 7  # widths of a latency in ms a
 RATE_CELLS, WIDE_RATE_CELLS = 5, 6
 BAR_CELLS = ((160, 10), (WIDE_FROM_CELLS, 4))  # width of the screen from which a gauge has a bar of this width
 MARKS = {"warning": "!", "critical": "!"}  # severity must not be shown by colour alone
+# By the first word of a figure, or of the number of warnings: the pane that shows more.
+_PANES = {
+    **dict.fromkeys(("p99", "missed", "decode", "ITL", "TTFT", "context"), "latency"), "memory": "memory",
+    "leak": "memory", "heat": "heat", "clock": "heat", "CPU": "heat", "power": "power", "input": "power",
+    "done": "session", "!": "session",
+}  # fmt: skip
+_MORE = re.compile(rf"(?<= )({'|'.join(_PANES)})(?= )")
 _PHRASE_END = re.compile(r"[,;:] | \(| at (?=\d)")
 _NUMBER = re.compile(r"(?:^|[ +-])\d")
 
@@ -341,6 +348,20 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
             pieces += [" ", (filled[:full], level), (filled[full:], "frame")]
         pieces.append(COLUMN_GAP)
     return line(*pieces[:-1])
+
+
+def pane_at(row: str, x: int) -> str:
+    """Return the name of the pane that shows more on what is at column `x` of line 2 or 3, or "" for none.
+
+    In line 2 that is the number of warnings, in line 3 a figure. `row` is the text of the line.
+
+    >>> pane_at("  heat  71 of 85 C   power 6.1 W  ", 12), pane_at("  power 6.1 W  ! 2 warnings  REC ", 20)
+    ('heat', 'session')
+    """
+    found = list(_MORE.finditer(row))
+    ends = [*(after.start() for after in found[1:]), len(row.rstrip())]
+    names = [_PANES[one[1]] for one, end in zip(found, ends, strict=True) if one.start() <= x < end]
+    return names[0] if names else ""
 
 
 def _cells(shown: Sequence[tuple[Vital, str]]) -> int:

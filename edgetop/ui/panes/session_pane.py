@@ -42,7 +42,7 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 def _facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
     model, engine, board = manifest.model, manifest.engine, manifest.board
-    about = (model.format, None if model.size_bytes is None else formatting.size(model.size_bytes))
+    about = (model.format, None if model.whole_bytes is None else formatting.size(model.whole_bytes))
     yield "model", f"{model.path} ({', '.join(part for part in about if part) or UNKNOWN})"
     if watched := manifest.watched:
         yield "program", " ".join(watched.command)
