@@ -192,6 +192,7 @@ class TextDialog(Dialog[None]):
         self.heading = title
         self.lines = lines
         self._found = lines
+        self._said = ""  # the last line
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box"):
@@ -219,9 +220,10 @@ class TextDialog(Dialog[None]):
         body = self.query_one(VerticalScroll)
         below = body.max_scroll_y - round(body.scroll_y)
         more = f"{below} more below" if below > 0 else "the end" if body.max_scroll_y else ""
-        self.query_one("#more", Static).update(
-            "   ".join(part for part in (more, "/ search", "c copy", "Esc close") if part)
-        )
+        said = "   ".join(part for part in (more, "/ search", "c copy", "Esc close") if part)
+        if said != self._said:  # an update arranges the dialog anew, which calls this method
+            self._said = said
+            self.query_one("#more", Static).update(said)
 
     def action_move(self, by: int) -> None:
         self.query_one(VerticalScroll).scroll_relative(y=by, animate=False)

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Protocol
 
 from textual.app import ComposeResult
-from textual.events import Click, Key
+from textual.events import Click, Key, MouseUp
 from textual.screen import Screen
 from textual.timer import Timer
 
@@ -498,6 +498,10 @@ class MonitorScreen(Screen[None]):
             self.sort(pane, order)
         self._frame.status.redraw()
         self._draw_if_behind()
+
+    def on_mouse_up(self, event: MouseUp) -> None:
+        for pane in self._panes.values():
+            pane.end_drag(event.screen_x - pane.region.x)
 
     def _point(self, begin: float, end: float) -> None:
         """Handle the mouse on a timeline: a click shows the values at that time, and a drag zooms to the dragged span.

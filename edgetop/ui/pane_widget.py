@@ -437,14 +437,12 @@ class PaneWidget(LineWidget, can_focus=True):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self._pressed = self._part_at(event.x) if event.button == 1 and event.y else None
-        if self._pressed is not None:
-            self.capture_mouse()  # a drag may end beside the pane
 
-    def on_mouse_up(self, event: events.MouseUp) -> None:
+    def end_drag(self, x: int) -> None:
+        """Handle the release of the mouse button at column `x` of this pane, which may be beside it."""
         begin, self._pressed = self._pressed, None
-        self.release_mouse()
         if begin is not None:
-            end = self._part_at(min(max(event.x, 1 + GUTTER), self.outer_size.width - 2))
+            end = self._part_at(min(max(x, 1 + GUTTER), self.outer_size.width - 2))
             ends = begin, begin if end is None else end
             self._point(min(ends), max(ends))
 
@@ -468,7 +466,8 @@ class PaneWidget(LineWidget, can_focus=True):
                 return
         title = "".join(span.text for span in self._titled[1]) if event.y == 0 else ""
         for words, command in TITLE_COMMANDS.items():
-            if 0 <= event.x - title.rfind(words) < len(words) <= len(title):
+            begin = title.rfind(words)
+            if 0 <= begin <= event.x < begin + len(words):
                 self._command(command)
                 return
         self._press(self, item.order_at(event.x - 1) if item.order_at else "", event)

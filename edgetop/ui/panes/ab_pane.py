@@ -15,10 +15,10 @@ from edgetop.wording.ab_words import change_words, p50_words, turn_words, verdic
 
 STYLES = ("p50", "p99")  # styles of A and of B
 LEVELS = {"slower": "warning", "higher": "warning", "faster": "good", "lower": "good", "same": "good"}
-GAUGE_CELLS = 24
+GAUGE_CELLS, LEAST_GAUGE_CELLS = 24, 10  # greatest and least width of a gauge
 CHART_ROWS = 4  # least height of the chart, including its axis
 NAME_CELLS = 28
-CHANGE_CELLS, VERDICT_CELLS = 23, 8  # widths of a change with its interval, and of what that means for B
+LABEL_CELLS, CHANGE_CELLS = 11, 23  # widths of the name of a figure, and of its change with its interval
 STEPS = 12  # number of steps of the axis of the distributions
 LEAST_SHARE = 0.001  # least half range of a gauge, so that tiny differences look equal
 WIDE_CELLS = 76  # least width to show gauges beside the words
@@ -48,7 +48,9 @@ def ab_body(view: AbView, area: Area) -> Sequence[Line]:
     # Half range of the gauges, as a share: the interval end of p50 or throughput that is farthest from equality.
     farthest = max((ratio.within for name in ("p50", "throughput") if (ratio := view.ratios[name])), default=0.0)
     widest = max(round_step(max(farthest, LEAST_SHARE), 1), view.until)
-    lines += [_ratio(name, ratio, widest, area) for name, ratio in view.ratios.items() if ratio or name != "energy"]
+    shown = [(name, ratio) for name, ratio in view.ratios.items() if ratio or name != "energy"]
+    verdict_cells = max((len(verdict_words(ratio)) for _, ratio in shown if ratio), default=0)
+    lines += [_ratio(name, ratio, widest, verdict_cells, area) for name, ratio in shown]
     room = area.height - len(lines)
     if room >= CHART_ROWS:
         lines += _distributions(view, area.resized(height=room))
@@ -65,35 +67,43 @@ def _variant(view: AbView, side: int, area: Area) -> Line:
     return as_fits(area.width, ("AB"[side], STYLES[side]), " ", *name, *pieces, rate, energy)
 
 
-def _ratio(name: str, ratio: Ratio | None, widest: float, area: Area) -> Line:
+def _ratio(name: str, ratio: Ratio | None, widest: float, verdict_cells: int, area: Area) -> Line:
+    """Return a line with one figure of B as a ratio to A, what that means, and a gauge if there is room.
+
+    `widest` is the difference at both ends of the gauge, as a share. `verdict_cells` is the width of the longest text
+    of what a ratio means, so that all gauges begin in the same column.
+    """
     if ratio is None:
-        return as_fits(area.width, (f"{name:<11}", "dim"), ("too few turns", "dim"))
-    gauge: list[Piece] = []
-    if area.width >= WIDE_CELLS:
-        gauge = [(f" {_gauge(ratio, widest)}", "text"), (f" +-{widest * 100:g} %", "dim")]
+        return as_fits(area.width, (f"{name:<{LABEL_CELLS}}", "dim"), ("too few turns", "dim"))
+    gauge: tuple[Piece, ...] = ()
+    ends = f" +-{widest * 100:g} %"
+    room = area.width - LABEL_CELLS - CHANGE_CELLS - verdict_cells - len(ends) - 2
+    if area.width >= WIDE_CELLS and room >= LEAST_GAUGE_CELLS:
+        gauge = (f" {_gauge(ratio, widest, min(room // 2 * 2, GAUGE_CELLS))}", (ends, "dim"))
     said, style = verdict_words(ratio), LEVELS.get(ratio.verdict, "dim")
-    pieces: list[Piece] = [(f"{name:<11}", "dim"), f"{change_words(ratio):<{CHANGE_CELLS}}", (said, style)]
-    return as_fits(area.width, *pieces, " " * max(0, VERDICT_CELLS - len(said)), *gauge)
+    pieces: list[Piece] = [(f"{name:<{LABEL_CELLS}}", "dim"), f"{change_words(ratio):<{CHANGE_CELLS}}", (said, style)]
+    return as_fits(area.width, *pieces, " " * (verdict_cells - len(said)), *gauge)
 
 
-def _gauge(ratio: Ratio, widest: float) -> str:
+def _gauge(ratio: Ratio, widest: float, width: int) -> str:
     """Return a gauge as text: `[==]` is the 95 % interval of `ratio`, and `|` in the middle means that A equals B.
 
-    `widest` is the difference at both ends of the gauge, as a share: 0.1 for -10 % to +10 %.
+    `widest` is the difference at both ends of the gauge, as a share: 0.1 for -10 % to +10 %. `width` is an even number;
+    the gauge is one cell wider.
 
     >>> from edgetop.analysis.ab_figures import Ratio
-    >>> _gauge(Ratio(1.05, (1.04, 1.06), "slower", None), 0.1)
+    >>> _gauge(Ratio(1.05, (1.04, 1.06), "slower", None), 0.1, 24)
     '------------|----[=]-----'
     """
-    cells = ["-"] * (GAUGE_CELLS + 1)
+    cells = ["-"] * (width + 1)
 
     def cell(value: float) -> int:
-        return round(min(max((value - 1) / widest, -1), 1) * GAUGE_CELLS / 2) + GAUGE_CELLS // 2
+        return round(min(max((value - 1) / widest, -1), 1) * width / 2) + width // 2
 
     low, high = (cell(end) for end in ratio.ci95)
     cells[low : high + 1] = "=" * (high - low + 1)
     cells[low], cells[high] = "[", "]"
-    cells[GAUGE_CELLS // 2] = "|"
+    cells[width // 2] = "|"
     return "".join(cells)
 
 
