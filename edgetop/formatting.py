@@ -383,11 +383,11 @@ def stream_name(name: str, cells: int) -> str:
     return cut_middle(name, cells) if "/" in name else shortened(name, cells)
 
 
-def cut_middle(text: str, cells: int) -> str:
+def cut_middle(text: str, cells: int, begin: int | None = None) -> str:
     """Return foreign text that is safe to print. If it has more than `cells` characters, its middle is cut out.
 
-    Two thirds of the room are for the end, because names of operators differ at the end. If `cells` is below 8, only
-    the end is kept.
+    `begin` is how many characters of its beginning stay. By default two thirds of the room are for the end, because
+    names of operators differ at the end. If `cells` is below 8, only the end is kept.
 
     >>> cut_middle("/model/stem/block_1/conv2d_7", 18), cut_middle("conv2d_7", 18), cut_middle("conv2d_7", 4)
     ('/mode...1/conv2d_7', 'conv2d_7', '2d_7')
@@ -397,8 +397,19 @@ def cut_middle(text: str, cells: int) -> str:
         return shown
     if cells < 8:
         return shown[len(shown) - max(cells, 0) :]
-    begin = (cells - 3) // 3
-    return f"{shown[:begin]}...{shown[begin + 3 - cells :]}"
+    begin = (cells - 3) // 3 if begin is None else begin
+    return f"{shown[:begin]}...{shown[len(shown) - (cells - 3 - begin) :]}"
+
+
+def cut_alike(texts: Sequence[str], cells: int) -> list[str]:
+    """Return texts as `cut_middle` does, all cut at the same place: the one that leaves most of them different.
+
+    >>> cut_alike(["block8/pointwise/relu6", "block9/pointwise/relu6"], 17)
+    ['block8/...e/relu6', 'block9/...e/relu6']
+    """
+    room = max(cells - 3, 0)
+    ways = ([cut_middle(text, cells, begin) for text in texts] for begin in (room // 3, room // 2, room * 2 // 3, room))
+    return max(ways, key=lambda shown: len(set(shown)), default=[])
 
 
 def _visible(character: str) -> str:

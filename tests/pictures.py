@@ -70,7 +70,8 @@ def picture(batch: Batch, size: tuple[int, int], layout: str, theme: str = "dark
 
 
 async def _picture(batch: Batch, size: tuple[int, int], layout: str, theme: str) -> str:
-    settings = ScreenSettings(refresh_s=3600.0, first_line_s=3600.0, theme=theme, layout=layout)
+    recording = Path("detector.edgetop")
+    settings = ScreenSettings(refresh_s=3600.0, first_line_s=3600.0, theme=theme, layout=layout, recording=recording)
     app = EdgetopApp(monitor(ListFeed([batch]), Analysis(), settings), settings)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()

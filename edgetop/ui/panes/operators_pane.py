@@ -11,7 +11,7 @@ from edgetop.analysis.operator_counts import OperatorEvents, bound_of
 from edgetop.analysis.operator_hints import fell_back, plain_run_ns
 from edgetop.analysis.operator_shares import OperatorView, key_of
 from edgetop.analysis.program_frames import FramesView
-from edgetop.formatting import UNKNOWN, cut_middle, milliseconds, or_unknown
+from edgetop.formatting import UNKNOWN, cut_alike, cut_middle, milliseconds, or_unknown
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area, Drawing, Item, titled
@@ -67,7 +67,8 @@ def items(view: MonitorView, area: Area) -> list[Item]:
         return [Item(wrapped(area.clean(_why_none(view)), area.width, "dim"))]
     columns, listed = _columns(area), _listed(view, area)
     largest = max(operator.share for operator in operators)
-    cells = [_cells(operator, largest, view, area, columns[-1].cells) for operator in listed]
+    names = dict(zip(map(id, operators), cut_alike([*map(full_name, operators)], columns[-1].cells), strict=True))
+    cells = [_cells(operator, largest, view, area, names[id(operator)]) for operator in listed]
     head, *rows = table(columns, cells, area.width)
     place = {id(operator): place for place, operator in enumerate(operators)}
     return [
@@ -118,7 +119,7 @@ def _detail(operator: OperatorView, view: MonitorView, area: Area) -> list[str]:
     drawn = [f"{'energy':<8} {energy}"] if energy else []
     counted = operator_counter_words(_events(operator, view))
     drawn += [f"{'counted':<8} {counted}"] if counted else []
-    return [interval, *titled(titles, _cells(operator, 1.0, view, wide, columns[-1].cells)), *drawn]
+    return [interval, *titled(titles, _cells(operator, 1.0, view, wide, full_name(operator))), *drawn]
 
 
 def _events(operator: OperatorView, view: MonitorView) -> OperatorEvents | None:
@@ -226,8 +227,8 @@ def _columns(area: Area) -> list[Column]:
     return [*columns, _the_rest("name", columns, area)]
 
 
-def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area, name_cells: int) -> list[Piece]:
-    """Return the cells of an operator's row. `largest` is the largest share, and `name_cells` the width of the name."""
+def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area, name: str) -> list[Piece]:
+    """Return the cells of an operator's row. `largest` is the largest share, and `name` the name that fits."""
     p50_ns, is_narrow = _p50_ns(view), area.width < PROVIDER_FROM_CELLS
     ns = None if p50_ns is None else scaled_ns(operator, p50_ns)
     time = or_unknown(ns, milliseconds if is_narrow else lambda ns: f"{ns / 1e3:.1f}")
@@ -242,7 +243,7 @@ def _cells(operator: OperatorView, largest: float, view: MonitorView, area: Area
         time,
         (change, moved),
     ]
-    name = area.clean(cut_middle(full_name(operator), name_cells))  # as `edgetop ops` shows it
+    name = area.clean(name)
     if is_narrow:
         return [*cells, name]
     cells.append(area.clean(operator.provider))

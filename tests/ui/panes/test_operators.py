@@ -217,3 +217,12 @@ def test_names_that_begin_alike_are_told_apart_as_in_ops() -> None:
         assert "_11\n" in f"{shown}\n", shown
         assert "_12\n" in f"{shown}\n", shown
     assert cut_middle(long[0], NAME_CELLS) in text_of(OPERATORS.body(with_work(profile), area(116 + NAME_CELLS, 18)))
+
+
+def test_names_that_differ_at_their_beginning_are_told_apart() -> None:
+    profile = [
+        OperatorView(n, f"block{n}/depthwise/conv/pointwise/relu6", "Conv", "CPU", 1.0, 0.5, None) for n in (8, 9)
+    ]
+    shown = text_of(OPERATORS.body(with_work(profile), area(54, 18)))
+    assert "block8" in shown
+    assert "block9" in shown
