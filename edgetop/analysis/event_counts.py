@@ -95,7 +95,7 @@ class EventCounts:
         )
 
     def _of(self, label: str, until_ns: int) -> Integral | None:
-        """Return the integral of the counter for the event `label`, such as "cycles", or None if the session has none.
+        """Return the integral of the counter for the event `label`, such as "cycles", or None without such a counter.
 
         `until_ns`: the session time in ns at which the integral ends.
         """

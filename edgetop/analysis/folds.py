@@ -411,7 +411,7 @@ class Folds:
     def statistics(self) -> Statistics | None:
         """Return the latency statistics of the whole session.
 
-        None if nothing was measured or there are several streams.
+        The result is None if nothing was measured or if there are several streams.
         """
         only = self.only_stream
         return only.statistics if only else None
@@ -419,7 +419,7 @@ class Folds:
     def response(self) -> Statistics | None:
         """Return the response times of the whole session.
 
-        None if the load sets no start times, or if the session has several streams.
+        The result is None if the load sets no start times, or if the session has several streams.
         """
         only = self.only_stream
         return only.response if only else None
@@ -560,7 +560,7 @@ class Folds:
     def burst(self) -> SpanFigures | None:
         """Return the figures of the burst, the first steady 30 s.
 
-        None if they are unknown or there are several streams.
+        The result is None if they are unknown or if there are several streams.
         """
         only = self.only_stream
         return only.burst if only else None

@@ -325,7 +325,7 @@ def by_type(operators: Iterable[OperatorView]) -> tuple[TypeView, ...]:
 
 
 def partitions(operators: Sequence[OperatorView]) -> int | None:
-    """Return the number of partitions (successive operators with the same provider), or None without operators.
+    """Return the number of partitions (runs of successive operators with one provider), or None without operators.
 
     `operators`: all operators in the order in which they run.
     """

@@ -61,7 +61,7 @@ class LongerOperators:
             of_name.shares += count * min(max(float(of.longer_share or 0.0), 0.0), 1.0)
 
     def explain(self, least_ns: float) -> str:
-        """Return the operator that took longer in most of the slow inferences, or "" if chance explains the slowness.
+        """Return the operator that took longer in slow inferences most often, or "" if chance may explain this.
 
         `least_ns`: operators that never took at least this many ns longer than usual are left out.
         """

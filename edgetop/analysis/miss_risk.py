@@ -246,8 +246,7 @@ def _misfit(held: Floats, ends_ns: Floats, fit: _Fit) -> float:
 def _differ(slow: Ints, weight: Ints) -> bool:
     """Whether the share of slow inferences differs significantly between the two halves of the session.
 
-    `slow`: the number of slow inferences in each block of time. `weight`: the number of slow and other inferences in
-    it.
+    `slow` and `weight`: the number of slow inferences, and of all inferences, in each block of time.
     """
     half = len(slow) // 2
     share, error = [], []

@@ -131,7 +131,7 @@ def _all_of(doubt: Callable[[Folds], Iterable[Doubt]], folds: Folds) -> tuple[Do
 
 
 def _faults(folds: Folds) -> Iterator[Doubt]:
-    """Yield a warning for each internal error of edgetop. It lists what the error made unavailable."""
+    """Yield a warning for each internal error of edgetop, with everything that the error made unavailable."""
     for fault in folds.faults.distinct:
         yield PartsFailed(tuple(of.name for of in folds.faults.found.values() if of.where == fault.name), fault)
 

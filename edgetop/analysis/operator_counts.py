@@ -69,7 +69,7 @@ class OperatorCounts:
 
     @property
     def events(self) -> Mapping[str, int]:
-        """Return, as a dict by event name, the number n if the time of every n-th event was noted."""
+        """Return a dict from the name of each counted event to n, if the time of every n-th such event was noted."""
         return self._every
 
     def of(self, key: Key) -> OperatorEvents | None:

@@ -118,7 +118,7 @@ class PhasePower:
     """Estimates the energy of each operator, from the inferences and the readings of the board's power."""
 
     def __init__(self, sensor_id: str | None = None) -> None:
-        """Begin without data. `sensor_id`: whose readings to use, such as `rate/cycles`; None for the total power."""
+        """Begin without data. `sensor_id`: the sensor whose readings to use, or None for the total power."""
         self._sensor_id, self._most = sensor_id, MOST_W if sensor_id is None else MOST_RATE
         self._place: int | None = None  # Of the sensor.
         self._why: Why = "no-meter"

@@ -173,7 +173,7 @@ def _dominant(operators: Sequence[OperatorView]) -> Iterator[Hint]:
 def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) -> list[OperatorView]:
     """Return the operators that reach far fewer FLOP/s than similar operators.
 
-    Similar operators have the same type, and at most twice as many FLOPs per byte moved as the operator.
+    Operators are similar to an operator if they have its type, and at most twice its FLOPs per byte moved.
     `inference_ns`: the time of an inference in ns; None if unknown.
     """
     rated = []

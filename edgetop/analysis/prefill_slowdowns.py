@@ -51,9 +51,9 @@ class PrefillSlowdowns(Slowdowns):
         self.signals.positions = EqualPosition()  # the position in the context is without meaning for a prompt
 
     def fold_part(self, batch: Batch) -> None:
-        """Take a part of a batch. Prompt times come from its readings.
+        """Take a part of a batch.
 
-        Its seconds only show up to when data has arrived.
+        The times of prompts are taken from its readings. Its seconds are used only to see up to when data has arrived.
         """
         if batch.manifest is not None:
             self._register(batch.manifest)

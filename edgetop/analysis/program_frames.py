@@ -123,7 +123,7 @@ def _view(stage_id: str, times: _Times, whole_ms: float) -> StageView:
 def deadline_ns(manifest: Manifest) -> int | None:
     """Return the deadline of a frame in ns, or None if there is no deadline.
 
-    It is the deadline that the watched program declares for its frames or, without one, the deadline of its inferences.
+    It is the deadline that the watched program declares for its frames or, without one, that of its inferences.
     """
     declared = manifest.watched.deadline_ns if manifest.watched else None
     return declared if declared is not None else manifest.load.deadline_ns

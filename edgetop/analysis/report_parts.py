@@ -84,7 +84,7 @@ class LatencyFigures(Times):
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
     """Return the latency of the whole session.
 
-    With several streams, it contains only figures that can be added up, and no percentiles. `with_risk`: whether to
+    With several streams, the result has only figures that can be added up, and no percentiles. `with_risk`: whether to
     estimate the risk of missing the deadline, which takes longer.
     """
     if (only := analysis.only_stream) is not None:
@@ -101,11 +101,11 @@ def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> 
 
 
 def stream_latency(view: StreamView, analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
-    """Return the latency of one stream. `view`: the stream.
+    """Return the latency of the stream `view`.
 
-    If nothing was measured, the result has only the count 0 and the number of errors. In a session that was imported
-    from another tool, it then has the figures that the tool printed. `with_risk`: whether to estimate the risk of
-    missing the deadline, which takes longer.
+    If nothing was measured, the result has only the count 0 and the number of errors, or the figures that another tool
+    printed if the session was imported. `with_risk`: whether to estimate the risk of missing the deadline, which takes
+    longer.
     """
     statistics = view.statistics
     if statistics is None:
@@ -199,10 +199,7 @@ def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
 
 
 def is_throttled(analysis: Folds) -> bool | None:
-    """Whether a limit on the speed was in force in the measured phase.
-
-    None if the board does not report such limits.
-    """
+    """Whether a limit on the speed was in force in the measured phase, or None if the board does not report limits."""
     view, slow = analysis.throttles.view(), analysis.slowdowns_view().slowdowns
     is_limited = any(slowdown.from_start and slowdown.cause != "contention" for slowdown in slow)
     return True if view.measured_total or is_limited else False if view.has_flag else None
@@ -310,7 +307,7 @@ class BoardFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PowerFigures:
-    """The power of the whole board (total rail) and of each other rail, in W."""
+    """The power in W of the whole board (the total rail), and of each other rail."""
 
     total_sensor: str | None = None
     mean_w: float | None = None
@@ -365,7 +362,7 @@ MlperfCode = Literal[
 
 @frozen
 class MlperfPower:
-    """The rules of MLPerf Power that the measurement follows (`like`), and those that it does not follow (`unlike`)."""
+    """The rules of MLPerf Power that the power measurement follows (`like`) and does not follow (`unlike`)."""
 
     like: tuple[MlperfCode, ...]
     unlike: tuple[MlperfCode, ...]
@@ -387,7 +384,7 @@ class CostFigures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyFigures(CostFigures):
-    """The energy of one inference in mJ on the total rail, and on each other rail in `rails`."""
+    """The energy of one inference in mJ, on the total rail and on each other rail (`rails`)."""
 
     sensor: str | None = None
     accuracy: str | None = None

@@ -1,4 +1,4 @@
-"""How exact the power and the energy of an inference are, as a report has it."""
+"""The part of a report about the precision of the power and of the energy of an inference."""
 
 import math
 
@@ -10,7 +10,7 @@ from edgetop.frozen import frozen
 
 @frozen
 class MeterWatts:
-    """By how much a mean power may be off because of its meter: halves of 95 % intervals in W.
+    """By how much a mean power may be wrong because of its meter: half of each 95 % interval in W.
 
     A kind of error that the meter does not have is None.
     """
@@ -31,7 +31,10 @@ def meter_watts(error: MeterError | MeterUnknown) -> MeterWatts | None:
 
 @frozen
 class MeterParts:
-    """The kinds of error of a power meter: for each, half of its 95 % interval, in mJ per inference."""
+    """By how much each kind of error of a power meter changes the energy of an inference: half of an interval in mJ.
+
+    The intervals contain the true value in 95 of 100 cases.
+    """
 
     shunt_mj: float | None
     gain_mj: float | None
@@ -41,7 +44,7 @@ class MeterParts:
 
 @frozen
 class Uncertainty:
-    """How exact the energy of an inference is: halves of 95 % intervals, in mJ."""
+    """By how much the energy of an inference may be wrong: half of each 95 % interval in mJ."""
 
     statistical_mj: float | None  # From the scatter of the readings.
     meter_mj: float | None  # From the errors of the meter; None if they are unknown.
@@ -56,9 +59,9 @@ class Uncertainty:
 def uncertainty_of(
     energy_j: Mean | None, found: MeterError | MeterUnknown, rate_hz: float | None
 ) -> Uncertainty | None:
-    """Return how exact the energy of an inference is, or None if the energy is unknown.
+    """Return by how much the energy of an inference may be wrong, or None if the energy is unknown.
 
-    `energy_j`: the energy in J with its interval. `found`: by how much the meter may be off, in W. `rate_hz`:
+    `energy_j`: the energy in J with its interval. `found`: by how much the meter may be wrong, in W. `rate_hz`:
     inferences per second.
     """
     if energy_j is None or not rate_hz:

@@ -1,4 +1,4 @@
-"""Latency of the whole session and of the last seconds or minutes.
+"""Latency of the whole session and of its last seconds or minutes.
 
 Figures of short times are exact. Figures of long times come from histograms, which are accurate to 1 %.
 """
@@ -77,9 +77,9 @@ class LatencyView:
 
 @frozen
 class Recent:
-    """A summary of the last seconds, from which the verdict on the present is made.
+    """A summary of the last seconds, from which the verdict on the present state is made.
 
-    It is the same in a live run, a replay and a report.
+    A live run, a replay and a report get the same summary.
     """
 
     p50_ns: float | None = None  # None if nothing was measured in them.
@@ -93,7 +93,7 @@ class RollingLatency:
     """Computes the latency in the measured phase, from individual inferences and from rows for whole seconds."""
 
     def __init__(self, since_ns: int = 0) -> None:
-        """Begin without data. Inferences before the session time `since_ns`, a whole second in ns, do not count."""
+        """Begin without data. Inferences before the session time `since_ns`, a whole second in ns, are ignored."""
         self.load = Load()  # The load in the session's manifest.
         self._since_ns = since_ns
         self._totals = Totals()
@@ -119,7 +119,7 @@ class RollingLatency:
     def successor(self) -> "RollingLatency":
         """Return an empty object for a stream that begins now.
 
-        Pass only the rows for whole seconds to the new object, because it ignores individual inferences.
+        The new object ignores individual inferences, so pass it the rows for whole seconds.
         """
         other = RollingLatency(self._since_ns)
         other.load = self.load
@@ -135,7 +135,7 @@ class RollingLatency:
         return other
 
     def forget_single(self) -> None:
-        """Drop all individual inferences, and ignore later ones. Only the rows for whole seconds then count."""
+        """Drop all individual inferences and ignore later ones, so that only the rows for whole seconds are used."""
         self._latest = LatestInferences(NEVER_NS)
         self._open = self._whole = None
         self._figures = {}
@@ -174,7 +174,7 @@ class RollingLatency:
         self._timeline.add(track, rows["t_ns"] // NS, figures, rows["count"].astype(np.float64))
 
     def view(self, window_ns: int | None, now_ns: int, *, service: bool = False) -> LatencyView:
-        """Return the latency figures for the screen. `points` and `heat` return the timelines.
+        """Return the latency figures for the screen, without the timelines, which `points` and `heat` return.
 
         `window_ns`: the figures cover this many ns before now, at most ten minutes; None for all of the time since the
         start or the last reset. `now_ns`: the present session time in ns. `service`: whether the heat map shows service
@@ -191,10 +191,10 @@ class RollingLatency:
         )  # fmt: skip
 
     def window(self, window_ns: int | None, now_ns: int) -> Statistics | None:
-        """Return the latency statistics of the last part of the session, or None if nothing was measured in it.
+        """Return the latency statistics of the last `window_ns` ns, or None if nothing was measured in this time.
 
-        `window_ns`: the length of this part in ns; None for all of the time since the start or the last reset.
-        `now_ns`: the present session time in ns.
+        `window_ns` is None for all of the time since the start or the last reset. `now_ns`: the present session time in
+        ns.
         """
         return self.statistics(now_ns) if window_ns is None else self._window(window_ns, now_ns)[0]
 
@@ -222,10 +222,10 @@ class RollingLatency:
         return Recent(p50_ns, int(rows["count"].sum()), int(seconds.rows["errors"].sum()), misses, slow)
 
     def late_starts(self, signals: Signals, since_ns: int = 0) -> LateStarts | None:
-        """Return how late inferences started, or None if it is unknown or no inference started late.
+        """Return how late inferences started, or None if this is unknown or if no inference started late.
 
-        `signals`: the sensors' readings. `since_ns`: a session time in ns; earlier inferences do not count. Inferences
-        more than ten minutes ago never count.
+        `signals`: the sensors' readings. `since_ns`: a session time in ns. Inferences before this time, or more than
+        ten minutes ago, are left out.
         """
         if not self.load.is_paced or self.load.deadline_ns is None:
             return None
@@ -233,23 +233,22 @@ class RollingLatency:
         return find_late_starts(concatenate([self._recent.since(since_ns), self._open_part()]), self.load, signals)
 
     def latest_rows(self) -> npt.NDArray[np.void]:
-        """Return the rows of the last ten minutes from the table with one row per second.
+        """Return the rows of the last ten minutes up to the last complete second, without their histograms.
 
-        The last row is for the last complete second.
+        There is one row per second.
         """
         rows = self._recent.rows()
         return rows[rows["t_ns"] > rows["t_ns"][-1] - LATEST_NS] if len(rows) else rows
 
     def points(self, axis: Axis) -> Points:
-        """Return the timeline: low is the shortest latency, middle the p50, high the p99, top the longest latency."""
+        """Return the timeline of the latency, with its minimum (low), p50 (middle), p99 (high) and maximum (top)."""
         return self._timeline.points(axis)
 
     def heat(self, axis: Axis, *, service: bool = False) -> tuple[HeatColumn, ...]:
         """Return the distribution of latency over time, as one column for each step of the time axis.
 
-        For a language model, the times between tokens are shown instead of latencies. Columns without inferences are
-        left out. `service`: True shows service times. False shows response times, because these miss deadlines, or
-        service times if the load sets no start times.
+        Columns without inferences are left out. `service`: True for service times; False for response times, or for
+        service times if the load sets no start times. For a language model, the times between tokens are shown instead.
         """
         if self._has_tokens:
             return self._token_heat.columns(axis, self._recent_tokens, RECENT_SECONDS - 1, NO_SECONDS)
@@ -288,7 +287,7 @@ class RollingLatency:
 
     @property
     def errors(self) -> int:
-        """Return the number of inferences that failed, even if no inference succeeded."""
+        """Return the number of inferences that failed. It is known even if no inference succeeded."""
         return self._all().errors
 
     def _all(self) -> Totals:
@@ -329,7 +328,7 @@ class RollingLatency:
         return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
 
     def _open_part(self) -> Seconds:
-        """Return the statistics of the present, incomplete second, computed in the same way as for complete seconds."""
+        """Return the statistics of the present, incomplete second, in the form of those of a complete second."""
         if self._open is None:
             inferences = self._latest.since(self._closed_until_ns)
             first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns

@@ -1,7 +1,7 @@
 """Gates: conditions on a session that set the exit code for a script (`edgetop help gates`).
 
 A gate is judged on the report, so that a live run, its recording and a later report give the same result. A gate fails
-if its value is unknown, because a check that could not be made has not passed. `edgetop.wording.gate_words` makes the
+if its value is unknown, because what could not be checked has not passed. `edgetop.wording.gate_words` makes the
 sentence about a result.
 """
 
@@ -72,7 +72,7 @@ class Gate:
 
     @property
     def is_final(self) -> bool:
-        """Whether the gate stays failed once it has failed, whatever data comes later."""
+        """Whether a gate that has failed stays failed, whatever data comes later."""
         return self.metric.only_grows and self.compare in ("", ">", ">=") and self.unit != "%"
 
 
@@ -99,7 +99,7 @@ class GateResult:
 
 
 def _figure(path: str) -> Callable[[Report, str], Number]:
-    """Return a function that takes a report and a unit, and returns one figure of the report. It ignores the unit.
+    """Return a function of a report and a unit that returns one figure of the report, whatever the unit is.
 
     `path`: the figure, such as "memory.rss_peak_mib".
     """
@@ -128,9 +128,9 @@ def _token_rate(key: str) -> Callable[[Report, str], Number]:
 
 
 def _energy(report: Report, unit: str) -> Number:
-    """Return the energy of one inference in mJ or, if `unit` is "J/token" or "mJ/token", of one token in mJ.
+    """Return the energy of one inference in mJ, or None if it is unknown.
 
-    The result is None if the energy is unknown.
+    If `unit` is "J/token" or "mJ/token", return the energy of one token in mJ instead.
     """
     if unit not in _PER_TOKEN:
         energy: Number = report.energy.gross_mj
@@ -140,7 +140,7 @@ def _energy(report: Report, unit: str) -> Number:
 
 
 def _misses(report: Report, unit: str) -> Number:
-    """Return the number of missed deadlines or, if `unit` is "%", their share in percent. None without a deadline."""
+    """Return the number of missed deadlines, or their share in percent if `unit` is "%". None without a deadline."""
     deadline = report.latency.deadline
     if deadline is None:
         return None
@@ -164,7 +164,7 @@ def _risk_of(report: Report) -> MissRisk | None:
 
 
 def _errors(report: Report, unit: str) -> Number:
-    """Return the number of failed inferences or, if `unit` is "%", their share in percent.
+    """Return the number of failed inferences, or their share in percent if `unit` is "%".
 
     The result is None if it is unknown, as in some imported results.
     """
@@ -192,7 +192,7 @@ def _leak(report: Report, _unit: str) -> Number:
 
 
 def _fallback(report: Report, _unit: str) -> Number:
-    """Return the share of the operators' time, in percent, that was not spent on the requested providers.
+    """Return the share of the operators' time, in percent, that was spent elsewhere than requested.
 
     The result is None if it is unknown.
     """
@@ -201,7 +201,7 @@ def _fallback(report: Report, _unit: str) -> Number:
 
 
 def _non_finite(report: Report, unit: str) -> Number:
-    """Return how many numbers in the stored outputs are NaN or infinite or, if `unit` is "%", their share in percent.
+    """Return how many numbers in the stored outputs are NaN or infinite, or their share in percent if `unit` is "%".
 
     The result is None if no outputs were stored.
     """
@@ -270,10 +270,10 @@ def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
 
 
 def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
-    """Return the result of a gate on a session's streams. If the gate limits several streams, the worst value counts.
+    """Return the result of a gate on a session's streams: that of the stream with the worst value.
 
-    `streams`: the report of each stream, by the stream's name. If the session has several streams, the result contains
-    the name of the stream with the worst value.
+    `streams`: the report of each stream, by the stream's name. If there are several streams, the result contains the
+    name of the stream with the worst value.
     """
     found = matching(gate.stream, streams) if gate.stream else list(streams)
     if not found:
@@ -286,8 +286,8 @@ def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
 def matching(wanted: str, names: Collection[str]) -> list[str]:
     """Return the names that a user may mean by `wanted`.
 
-    These are the names equal to `wanted`. If there are none, they are the names that equal `wanted` without their
-    folders, or without folders and suffix. If there are none either, they are all names that contain `wanted`, in upper
+    The result has the names equal to `wanted`. If there are none, it has the names that equal `wanted` without their
+    folders, or without folders and suffix. If there are none either, it has all names that contain `wanted`, in upper
     or lower case.
 
     >>> matching("det", ["det.onnx", "det_large.onnx", "rec.onnx"]), matching("LARGE", ["det.onnx", "det_large.onnx"])
@@ -335,14 +335,14 @@ def _why_unknown(gate: Gate, report: Report) -> "EnergyUnknown | MissRisk | Inpu
 
 
 def _count(gate: Gate, report: Report) -> int | None:
-    """Return from how many inferences or tokens the gate's value is computed, or None if this is unknown."""
+    """Return the number of inferences or tokens from which the gate's value is computed, or None if unknown."""
     of = getattr(report.generation, gate.name.partition(".")[0], None) if "." in gate.name else report.latency
     count: int | None = getattr(of, "count", None)
     return count
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:
-    """Whether there are enough inferences to trust the gate's value. A mean or a share needs as many as a p99."""
+    """Whether there are enough inferences to trust the gate's value. A mean or a share needs the number of a p99."""
     if (
         gate.is_final
         or gate.name in ("miss-risk", "non-finite", "fallback")

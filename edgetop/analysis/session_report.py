@@ -1,8 +1,8 @@
 """The report of a session: one frozen value that contains all results.
 
-`--json`, the text summary and the JUnit file show it (`edgetop.wording`). The field names are the keys of the JSON
-document, which is a contract with users (`edgetop help report`). To add a part, add a field to `Report` with the
-function that makes it. To add a figure, add a field to a part. An unknown value is None.
+The JSON document (`--json`), the text summary and the JUnit file show it (`edgetop.wording`). The field names are the
+keys of the JSON document, which is a contract with users (`edgetop help report`). To add a part, add a field to
+`Report` with the function that makes it. To add a figure, add a field to a part. An unknown value is None.
 """
 
 # ruff: noqa: RUF009  `_part` makes fields of a dataclass
@@ -124,7 +124,7 @@ class _Parts:
         return made
 
     def _kept(self, name: str, make: Callable[[], Part]) -> Part:
-        """Return the view `name`, which several parts share. `make` is called only when it is first needed.
+        """Return what `make` returns, a view that several parts share. It is made once, and stored as `name`.
 
         If parts of the analysis failed while the view was made, each part of the report that uses the view becomes
         unavailable.
@@ -298,7 +298,7 @@ def report(analysis: Folds) -> Report:
 
 
 def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ...]:
-    """Return the result of each of `gates`, as if the session ended now. The tuple is empty before the first batch."""
+    """Return the result of each of `gates`, as if the session ended now. Before the first batch, return ()."""
     if not gates or analysis.manifest is None:
         return ()
     with_risk = any(gate.name == "miss-risk" for gate in gates)
@@ -307,7 +307,7 @@ def judged_gates(analysis: Folds, gates: Sequence[Gate]) -> tuple[GateResult, ..
 
 
 def _judged_gate(gate: Gate, parts: _Parts) -> GateResult:
-    """Return the result of one gate. A gate fails if its value is unavailable, because it could not be checked."""
+    """Return the result of one gate. A gate whose value is unavailable fails, because it could not be checked."""
     faults, name = parts.analysis.faults, f"gate {gate.text}"
     result, failed = faults.attempt(name, lambda: _judged_by(gate, parts), lambda: None)
     return result or GateResult(gate, None, ok=False, unknown=faults.first(failed))
@@ -321,13 +321,13 @@ def _judged_by(gate: Gate, parts: _Parts) -> GateResult:
 
 @once
 def gate_results(folds: Folds) -> tuple[GateResult, ...]:
-    """Return the result of each gate that the session was started with, as if the session ended now."""
+    """Return the result of each gate that the session was started with, as for a session that ends now."""
     return judged_gates(folds, folds.gates)
 
 
 @once
 def verdict(folds: Folds) -> Verdict:
-    """Return the verdict on the session up to now: its state in words. The screen, reports, lists and hooks show it."""
+    """Return the verdict on the session up to now, which the screen, reports, lists and hooks show."""
     judged, _ = folds.faults.attempt("verdict", lambda: _verdict(folds), lambda: _no_verdict(folds))
     return judged
 
@@ -350,7 +350,7 @@ def _no_verdict(folds: Folds) -> Verdict:
 
 
 def _slowdowns(analysis: Folds) -> tuple[Slowdown, ...] | None:
-    """Return the slowdowns, or None if no time was steady yet, so that there is nothing to compare with."""
+    """Return the slowdowns, or None if no slowdown can be known yet because no time was steady."""
     view = analysis.slowdowns_view()
     return tuple(view.slowdowns) if view.is_settled or view.slowdowns else None
 

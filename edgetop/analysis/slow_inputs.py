@@ -1,8 +1,8 @@
-"""Input arrays with which inferences take longer, as the reports of slow inferences show.
+"""Finds input arrays with which inferences take longer, from the reports of slow inferences.
 
-A session may use several input arrays in turn. The engine reports the slowest inference of a tenth of a second with
-the number of its array. If slowness does not depend on the input, each array is reported as often as any other. An
-array that is reported far more often takes longer itself: its values decide how much work there is, or they are
+A session may use several input arrays in turn. The engine reports the slowest inference of each tenth of a second, with
+the number of its input array. If slowness does not depend on the input, each array is reported as often as any other.
+An array that is reported far more often takes longer itself: its values decide how much work there is, or they are
 denormal numbers, with which some CPUs are slow.
 """
 
@@ -40,7 +40,7 @@ class SlowInputs:
         self._counts[number] = self._counts.get(number, 0) + 1
 
     def is_slow(self, number: int) -> bool:
-        """Whether inferences with input array `number`, from 0, are reported too often for chance.
+        """Whether slow inferences with input array `number`, from 0, are reported more often than chance explains.
 
         The probability is bounded by Chernoff (1952, A measure of asymptotic efficiency for tests of a hypothesis based
         on the sum of observations, Annals of Mathematical Statistics 23), and multiplied by the number of arrays.

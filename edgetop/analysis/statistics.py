@@ -25,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """Figures of inferences that make sense for several models together, such as counts but not percentiles."""
+    """Figures of inferences that make sense for several models together, such as counts. Percentiles do not."""
 
     count: int
     mean_ns: float  # Mean service time of an inference.
@@ -130,16 +130,16 @@ class Totals:
         self._spread(rows["count"].astype(np.int64), rows["sum_ns"].astype(np.int64), rows["m2_ns2"])
 
     def plus(self, seconds: Seconds) -> "Totals":
-        """Return new totals that include these seconds. The old totals stay unchanged."""
+        """Return new totals that include `seconds` too. These totals stay unchanged."""
         total = replace(self, buckets=self.buckets.copy())
         total.add(seconds)
         return total
 
     def _spread(self, count: Ints, sum_ns: Ints, m2_ns2: Floats) -> None:
-        """Add rows, in order, to the sum of squared deviations from the mean, and to the number of inferences.
+        """Add rows to the count and the sum of latencies, and to the sum of their squared deviations from the mean.
 
-        `count`: the number of inferences of each row. `sum_ns`: the sum of their latencies. `m2_ns2`: the sum of their
-        squared deviations from the row's mean.
+        `count`: the number of inferences in each row. `sum_ns`: the sum of the row's latencies. `m2_ns2`: the sum of
+        their squared deviations from the row's mean.
         """
         counts, sums = (
             np.cumsum(np.concatenate(([start], rows))) for start, rows in ((self.count, count), (self.sum_ns, sum_ns))
@@ -153,7 +153,7 @@ class Totals:
         self.count, self.sum_ns = int(counts[-1]), int(sums[-1])
 
     def _follow_runs(self, rows: npt.NDArray[np.void]) -> None:
-        """Update the longest series of successive missed deadlines. `rows`: the rows of the next seconds.
+        """Update the length of the longest series of successive missed deadlines, with the rows of the next seconds.
 
         A series may continue over several seconds.
         """
@@ -190,9 +190,9 @@ class Totals:
 
 
 def that_ran(rows: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
-    """Return the rows of the seconds in which inferences ran.
+    """Return the rows of the seconds in which inferences succeeded.
 
-    If inferences ran in all of them, `rows` is not copied.
+    If these are all rows, the result is `rows` itself and no copy.
     """
     ran = rows["count"] > 0
     return rows if ran.all() else rows[ran]

@@ -107,8 +107,7 @@ def figures(rows: Rows, from_s: int, to_s: int) -> SpanFigures | None:
 def _weighted_quantile(values: Floats, weights: Floats, quantile: float) -> float:
     """Return the weighted quantile of `values`.
 
-    It is the least value up to which the weights add up to the share `quantile` (0 to 1) of all `weights`. To save
-    time, only values near the quantile are sorted. A pivot from a sample discards about half of the values at a time.
+    The result is the least value up to which the weights add up to the share `quantile` (0 to 1) of all weights.
     """
     wanted, sorted_at_once, sample = quantile * float(weights.sum()), 1_000, 64
     while len(values) > sorted_at_once:

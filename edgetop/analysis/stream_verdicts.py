@@ -1,4 +1,4 @@
-"""The verdict on a session with several streams, joined from the verdicts on each stream.
+"""Joins the verdicts on the streams of a session to the verdict on the session.
 
 The session has the most serious state of any stream, and names the streams in this state. A stream without troubles is
 ignored if it hardly runs, or if the program does not call it at present.
@@ -88,10 +88,7 @@ def _is_ignored(one: Judged) -> bool:
 
 
 def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
-    """Return one verdict for each present state, with the names of the streams in this state.
-
-    The most serious comes first.
-    """
+    """Return one verdict for each present state, the most serious first, with the names of its streams."""
     found: dict[State, list[tuple[str, Verdict]]] = {}
     for one in judged:
         for verdict in (replace(one.verdict, also=()), *one.verdict.also):
@@ -105,9 +102,9 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 
 
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
-    """Return the verdict of the stream that slowed down most, with the names of all streams in the same state.
+    """Return one verdict for several streams in the same state: that of the stream that slowed down most.
 
-    `state`: the state that these streams have. `of`: `(name, verdict)` for each of these streams.
+    `of`: `(name, verdict)` for each of these streams. The result has the names of all of them.
     """
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]
@@ -118,7 +115,7 @@ def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
 def _past(judged: Sequence[Judged]) -> Iterator[Past]:
     """Yield the troubles that are over.
 
-    A trouble of the whole board is yielded once. A trouble of some streams has the names of these streams.
+    A trouble of the whole board is yielded once. A trouble of certain streams has the names of these streams.
     """
     pairs = [(one.name, past) for one in judged for past in one.verdict.past]
     is_troubled = any(not isinstance(past, EndedAs) for _, past in pairs)

@@ -1,8 +1,8 @@
 """The streams of a session: the models of a watched program, or the two sides of an A/B session.
 
-Percentiles over the latencies of two models mean nothing: they would move if only the mix of calls changed. So each
-stream has its own latency, baseline, slowdowns, slow inferences and deadline. Throughput, errors and misses are added
-up.
+Percentiles over the latencies of two models together mean nothing: they would move if only the mix of calls changed. So
+each stream has its own latency, baseline, slowdowns, slow inferences and deadline. Throughput, errors and misses are
+added up.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ RECENT_NS = SLOW_RECENT_S * NS
 class StreamFolds:
     """The parts of the analysis that are kept for one stream (a model of the session).
 
-    Each stream has an object of its own, and each object is given every batch of the session.
+    The object of each stream is given every batch of the session.
     """
 
     latency: RollingLatency
@@ -55,7 +55,7 @@ class StreamFolds:
     prefill: PrefillSlowdowns | None = None  # Of a language model.
 
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
-        """Take the stream's part of a batch. The stream's slowdowns are not updated here.
+        """Take the stream's part of a batch, for all parts of the analysis except the stream's slowdowns.
 
         `seconds`: the stream's rows, one for each second. `has_latency`: whether to update the latency too. Pass False
         if the stream shares the latency of the whole session.
@@ -114,8 +114,8 @@ class StreamView:
         """Create the view of a stream.
 
         `number` and `name` are unique in the session. `folds`: the stream's parts of the analysis. `moment`: the
-        session time to show. `missing_since_ns`: the session time in ns at which the present misses of the deadline
-        began; None if there are none.
+        session time to show. `missing_since_ns`: the session time in ns since which the stream misses its deadline;
+        None if it does not miss the deadline now.
         """
         self.number, self.name = number, name
         self._folds, self._moment, self._missing_since_ns = folds, moment, missing_since_ns
@@ -137,7 +137,7 @@ class StreamView:
 
     @noted
     def recent(self) -> Recent:
-        """A summary of the last seconds, from which the verdict on the present is made."""
+        """A summary of the last seconds, from which the verdict on the present state is made."""
         return self._folds.latency.recent(self._moment.until_ns)
 
     @noted
@@ -145,7 +145,7 @@ class StreamView:
         """The median latency of the last seconds in ns, for comparison with the first steady 30 s of the session.
 
         None if nothing was measured. If inputs vary in size, the median is converted to one size. The time of a token
-        depends on its position in the context, so it is converted to one position.
+        is converted to one position in the context.
         """
         positions, prefill = self._folds.positions, self._folds.only_prefill
         if prefill is not None:
@@ -202,9 +202,10 @@ class StreamView:
 
     @noted
     def sustained_lately(self) -> SpanFigures | None:
-        """The last steady span for a screen: computed every ten seconds while the session runs, and at its end.
+        """The last steady span, or None if no span was steady.
 
-        The result is None if no span was steady. Computing it at each refresh of the screen would take too long.
+        While the session runs, the span is computed every ten seconds, because it takes too long for each refresh of a
+        screen.
         """
         if self._moment.is_over:
             return self.sustained
@@ -217,7 +218,7 @@ class StreamView:
     def _sustained(self, until_s: int | None) -> SpanFigures | None:
         """Return the figures of the last steady span, or None if there is none.
 
-        `until_s`: only seconds before this session second count; None for all.
+        `until_s`: only seconds before this session second are examined; None for all seconds.
         """
         view = self.slowdowns
         is_early = view.burst is None and not any(slowdown.from_start for slowdown in view.slowdowns)
@@ -232,9 +233,7 @@ class StreamView:
 
     @noted
     def input_sizes(self) -> InputSizes | None:
-        """The size of the inputs in the first steady 30 s and in the last steady span, or None if one of the two is
-        unknown.
-        """
+        """The input sizes in the first steady 30 s and in the last steady span, or None if one of them is unknown."""
         return self._sizes(self.sustained.from_s, self.sustained.to_s) if self.sustained else None
 
     def _sizes(self, from_s: int, to_s: int) -> InputSizes | None:
@@ -246,7 +245,7 @@ class StreamView:
     def input_growth(self) -> float:
         """Return the size of the inputs in the last seconds divided by their size in the first steady 30 s.
 
-        The result is 1.0 if a size is unknown or both are equal.
+        The result is 1.0 if a size is unknown, if the sizes hardly differ, or if latencies are converted to one size.
         """
         if len(self.slowdowns.equal_rows):  # The latency that is judged is converted to one size.
             return 1.0
@@ -258,8 +257,8 @@ class StreamView:
     def drift_ratio(self) -> float | None:
         """The p50 of the last steady span divided by the p50 of the first steady 30 s, such as 1.2 for 20 % slower.
 
-        Both are for inputs of the same size. The ratio is None if it is unknown, or if inputs changed in size and the
-        sizes of individual calls are unknown.
+        Both are for inputs of the same size. None if the ratio is unknown, or if inputs changed in size and the sizes
+        of individual calls are unknown.
         """
         burst, held, sizes = self.burst, self.sustained, self.input_sizes
         is_comparable = burst and held and (len(self.slowdowns.equal_rows) or not (sizes and sizes.differ))
@@ -272,7 +271,7 @@ class StreamView:
 
     @noted
     def deadline(self) -> DeadlineView | None:
-        """How often the stream missed its deadline, or None without a deadline or without inferences."""
+        """How often the stream missed its deadline; None without a deadline or without inferences."""
         load = self._folds.latency.load
         if load.deadline_ns is None:
             return None
@@ -293,7 +292,7 @@ class StreamView:
         return replace(deadline, risk=risk)
 
     def _miss_cause(self) -> MissCause | None:
-        """Return the cause of the missed deadlines in the last seconds or, if there are none, in the whole session.
+        """Return the cause of the present misses of the deadline or, if there are none, of those in the whole session.
 
         The result is None if hardly any inference missed its deadline.
         """
@@ -316,10 +315,10 @@ class StreamView:
         return why_late(late, load, burst.p50_ns if burst else None)
 
     def parts(self, count: int) -> list[histogram.Counts]:
-        """Return latency histograms of `count` successive parts of the session, about equally long.
+        """Return the latency histograms of `count` successive parts of the session, which are about equally long.
 
-        A histogram has the number of inferences in each latency bucket. The list is empty if the session is too short
-        to be divided into `count` parts.
+        Each histogram has the number of inferences in each latency bucket. The list is empty if the session is too
+        short.
         """
         return self._folds.precision.parts(count)
 
@@ -332,8 +331,8 @@ class StreamView:
 def join_slowdowns(views: Sequence[StreamView]) -> SlowdownsView:
     """Return the slowdowns of all streams as slowdowns of the session.
 
-    Slowdowns that begin together are joined to one slowdown. Its cause is the most certain cause among them. Its
-    latency ratio is the ratio of the stream that slowed down most.
+    Slowdowns that begin together are joined to one slowdown, which has the most certain of their causes, and the
+    latency ratio of the stream that slowed down most.
     """
     ordered = sorted(
         ((slowdown, view.name) for view in views for slowdown in view.slowdowns.slowdowns),
@@ -398,9 +397,9 @@ def join_tails(views: Sequence[StreamView]) -> TailView:
 
 
 def join_deadlines(views: Sequence[StreamView], counted: Counted) -> DeadlineView | None:
-    """Return how the session met its deadline: the misses of all streams, and the headroom of the worst stream.
+    """Return how the session met its deadline: the misses of all streams, and the least headroom of any stream.
 
-    `views`: the streams. `counted`: the counts over all streams. The result is None if no stream has a deadline.
+    `counted`: the counts over all streams. The result is None if no stream has a deadline.
     """
     found = [(view.deadline, view.name) for view in views if view.deadline]
     if not found:

@@ -59,23 +59,23 @@ class Axis:
     def places(self) -> int:
         """The number of values of a timeline along this axis.
 
-        If possible, each second has the same number of values.
+        On a short axis, each second has the same number of values.
         """
         span = self.to_s - self.from_s
         return span * max(1, POINTS // span) if span <= 2 * POINTS else POINTS
 
 
 def column_width(span_s: float, columns: int) -> int:
-    """Return the width of a chart's column in s: the smallest usual width for which the columns cover the span.
+    """Return the width of a chart's column in s: the smallest usual width with which `columns` columns cover the span.
 
-    `span_s`: the length of the span in s. `columns`: the number of columns.
+    `span_s`: the length of the span in s.
     """
     usual = (width for width in COLUMNS_S if width * columns >= span_s)
     return next(usual, -(-int(span_s) // (columns * COLUMNS_S[-1])) * COLUMNS_S[-1])
 
 
 def choose_axis(now_s: float, whole: bool, columns: int = COLUMNS) -> Axis:
-    """Return a time axis for the whole session if `whole` is True, and otherwise for about the last ten minutes.
+    """Return a time axis for the whole session if `whole` is True, and else for about the last ten minutes.
 
     `now_s`: the present session time in s. `columns`: the number of columns. The axis moves by a whole column at a
     time, so that a chart is redrawn as a whole only then.
@@ -98,9 +98,9 @@ class Lens:
     columns: int = COLUMNS  # Number of columns that a chart has.
 
     def between(self, begin_s: float, end_s: float, now_s: float) -> "Lens":
-        """Return the lens that shows the session seconds `begin_s` to `end_s`.
+        """Return the lens that shows the session seconds `begin_s` to `end_s`, and some time around a short span.
 
-        A short span gets some time around it. `now_s`: the present session time in s.
+        `now_s`: the present session time in s.
         """
         span = max(LEAST_SPAN_S, round(end_s - begin_s))
         to_s = max(span, round((begin_s + end_s + span) / 2))
@@ -113,8 +113,8 @@ class Lens:
     def axis(self, now_s: float, *, whole: bool) -> Axis:
         """Return the time axis that this lens shows. `now_s`: the present session time in s.
 
-        `whole` matters only if the user has not chosen a span. True then shows the whole session, and False the last
-        ten minutes.
+        `whole` has an effect only if the user has not chosen a span: True then shows the whole session, and False about
+        the last ten minutes.
         """
         if self.is_plain:
             return choose_axis(now_s, whole, self.columns)
@@ -145,10 +145,10 @@ class Lens:
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens of the length `span`, in s, with the same middle.
+        """Return a lens of `span` seconds with the same middle. If this lens ends at the present, so does the result.
 
         `now_s`: the present session time in s. `whole`: whether this lens shows the whole session if the user has not
-        chosen a span. A lens that ends at the present continues to do so.
+        chosen a span.
         """
         if not self.back_s:
             return replace(self, span_s=span)
@@ -157,7 +157,7 @@ class Lens:
         return replace(self, span_s=span, back_s=self._clamped(_end(now_s, span) - to_s, span, now_s))
 
     def moved(self, step: int, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens that is moved by a quarter of the axis, but not beyond the session.
+        """Return a lens that is moved by a quarter of its length, but not beyond the session.
 
         `step`: -1 moves the lens back in time, 1 moves it forward. `now_s`: the present session time in s. `whole`:
         whether this lens shows the whole session if the user has not chosen a span.
@@ -171,10 +171,10 @@ class Lens:
 
 
 def _end(now_s: float, span: int) -> int:
-    """Return the session second, after the present, at which the time axis of a running session ends.
+    """Return the session second, a little after the present, at which the time axis of a running session ends.
 
-    `now_s`: the present session time in s. `span`: the length of the axis in s. The end moves by several seconds at a
-    time if the axis is long.
+    `now_s`: the present session time in s. `span`: the length of the axis in s. If the axis is long, the result changes
+    by several seconds at a time.
     """
     step = max(1, span // STEPS, min(LEAST_STEP_S, span // PANS))
     return max(span, (int(now_s) // step + 1) * step)
@@ -221,7 +221,7 @@ class Points:
         return float(lowest), float(highest)
 
     def bridged(self, seconds: float) -> "Points":
-        """Return a copy in which short holes are filled with the value before the hole.
+        """Return a copy in which each short hole is filled with the value before it.
 
         A hole is short if it lasts at most `seconds`, and if a known value follows it.
         """
@@ -242,14 +242,14 @@ class Points:
 
 
 class Timeline:
-    """Stores the low, mean and high value of several quantities in each second, with the weight of the second."""
+    """Stores the lowest, mean and highest value of several quantities for each second, with a weight for the second."""
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
         """Begin without values. `tracks` is the number of quantities.
 
         Each second has three figures of a quantity: low, middle and high. With `has_top`, a second also has a fourth
-        figure, the top. It is at or above the high figure: for latencies, the high figure may be the p99 and the top
-        the slowest. Without `has_top`, the top is equal to the high figure.
+        figure, the top, which is at least the high figure: for latencies, the high figure may be the p99 and the top
+        the maximum. Without `has_top`, the top is equal to the high figure.
         """
         # A second is cleared before it is used, so that future seconds take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
@@ -259,7 +259,7 @@ class Timeline:
         self._newest = -1
 
     def grow(self, tracks: int) -> None:
-        """Make room for `tracks` quantities. The quantities that are already here keep their numbers."""
+        """Make room for `tracks` quantities. The present quantities keep their numbers."""
         rows, known, _ = self._recent.figures.shape
         if tracks > known:
             grown = np.zeros((rows, tracks, RECENT_SECONDS), np.float32)
@@ -273,7 +273,7 @@ class Timeline:
     def expect(self, second: int) -> None:
         """Announce that there will be values up to the session second `second`.
 
-        Values that are more than an hour older are then stored only in coarse bins.
+        Values from more than an hour before this second are then stored only in coarse bins.
         """
         self._newest = max(self._newest, second)
 
@@ -281,8 +281,8 @@ class Timeline:
         """Add n sets of figures, in the order in which they were measured.
 
         `track` (the number of the quantity), `second` (the session second) and `weight` are arrays of shape (n,).
-        `figures` has n columns. Its rows are low, middle and high, and top as a fourth if the object was made with
-        `has_top`. Seconds may repeat or come late. Values from before the session are left out.
+        `figures` has n columns, and the rows low, middle, high and, with `has_top`, top. Seconds may repeat or come
+        late. Values from before the session are left out.
         """
         low, middle, high, *top = figures
         # `at` is slow if it has to convert types.
@@ -296,10 +296,11 @@ class Timeline:
             self._add_coarse(track, second, joined)
 
     def cover(self, track: Ints, begin: Ints, end: Ints, figures: Floats, count: Ints) -> None:
-        """Add figures that hold from the second `begin` to the second `end`, to each coarse bin in this time.
+        """Add figures that each describe a span of time, to every coarse bin in the span.
 
-        All arguments are arrays with an element or column for each set of figures. `track`: the number of the
-        quantity. `figures`: the rows low, middle and high. `count`: the weight, which is divided among the bins.
+        All arguments are arrays with an element or column for each set of figures. `track`: the number of the quantity.
+        `begin` and `end`: the first and the last session second of the span. `figures`: the rows low, middle and high.
+        `count`: the weight, which is divided among the bins.
         """
         width = self.coarse_width_s
         while COARSE_BINS * width <= int(end.max(initial=0)):
@@ -335,7 +336,7 @@ class Timeline:
                 self.coarse_width_s *= 2
 
     def points(self, axis: Axis, track: int = 0) -> Points:
-        """Return a frozen copy of one quantity along the time axis. `track`: the number of the quantity."""
+        """Return a frozen copy of the timeline of quantity number `track`, along the time axis `axis`."""
         if axis.from_s > self._newest - RECENT_SECONDS or self.coarse_width_s == 1:
             if axis.to_s - axis.from_s <= 2 * POINTS:
                 return Points(axis, *self._seconds(axis, track))
@@ -345,11 +346,11 @@ class Timeline:
         return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
-        """Return two arrays: for each session second, the sum of values times weights, and the sum of weights.
+        """Return two arrays with an entry for each second: the sum of values times weights, and the sum of weights.
 
-        Both have the shape (tracks, seconds). `tracks`: the numbers of the quantities. `begin_s` and `end_s` limit the
-        seconds; `end_s` is excluded. `coarse`: True returns a sum for each coarse bin instead of each second. `begin_s`
-        and `end_s` must then be borders of bins.
+        Both have the shape (tracks, seconds). `tracks`: the numbers of the quantities. `begin_s` and `end_s`: the first
+        session second, and the second after the last. `coarse`: True returns a sum for each coarse bin instead of each
+        second. `begin_s` and `end_s` must then be borders of bins.
         """
         if coarse:
             bins, place = self._coarse, np.arange(begin_s // self.coarse_width_s, end_s // self.coarse_width_s)
@@ -365,9 +366,9 @@ class Timeline:
         return values, weights
 
     def _seconds(self, axis: Axis, track: int) -> Floats:
-        """Return four rows: the low, middle, high and top figure of one quantity at the `axis.places` places.
+        """Return four rows, the low, middle, high and top figures of one quantity, with `axis.places` columns.
 
-        `axis`: a time axis on which every second has the same number of places. `track`: the number of the quantity.
+        `axis`: a time axis on which every second has the same number of values. `track`: the number of the quantity.
         """
         begin, count = axis.from_s % RECENT_SECONDS, axis.to_s - axis.from_s
         goes_round = begin + count > RECENT_SECONDS
@@ -404,7 +405,7 @@ class _Bins:
             join.at(rows.reshape(-1), flat, values)
 
     def halve(self) -> None:
-        """Join each bin with its neighbour. The joined bins fill the first half; the second half is empty."""
+        """Join each bin with its neighbour. The joined bins fill the first half, and the second half is empty."""
         merged = _empty(*self.figures.shape)
         for join, rows, result in zip(_JOIN, self.figures, merged, strict=False):
             result[:, : self._size // 2] = join(rows[:, 0::2], rows[:, 1::2])
@@ -416,10 +417,10 @@ def _empty(rows: int, tracks: int, size: int) -> Singles:
 
 
 def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats:
-    """Return four rows: the low, middle, high and top figure at each of the `axis.places` places of the time axis.
+    """Return four rows, the low, middle, high and top figures along a time axis, with `axis.places` columns.
 
-    `starts`: the first session second of each value. `width`: how many seconds each value lasts. A value counts at
-    every place whose time overlaps with the value's time. `figures`: the values, with a row for each kind of figure.
+    `starts`: the first session second of each value. `width`: how many seconds each value lasts. A value enters every
+    column whose time overlaps with the value's time. `figures`: the values, with a row for each kind of figure.
     """
     span, places = axis.to_s - axis.from_s, axis.places
     inside = (starts + width > axis.from_s) & (starts < axis.to_s) & (figures[_WEIGHT] > 0)
@@ -434,9 +435,9 @@ def _resampled(axis: Axis, starts: Ints, width: int, figures: Singles) -> Floats
 
 
 def _means(figures: Floats) -> Floats:
-    """Return four rows: the low, mean, high and top figure of each bin. They are NaN in a bin without weight.
+    """Return four rows: the low, mean, high and top figure of each bin, or NaN for a bin without weight.
 
-    `figures`: the rows of a `_Bins` object. Its middle row is a sum of values times weights.
+    `figures`: the rows of a `_Bins` object, of which the middle row is a sum of values times weights.
     """
     weight = np.where(figures[_WEIGHT] > 0, figures[_WEIGHT], np.nan)
     top = figures[_TOP] if len(figures) > _TOP else figures[_HIGH]

@@ -1,15 +1,15 @@
 """The energy of one token of a prompt, and of one generated token.
 
-The readings of the board's total power say how much it draws in each second. The tokens say how the second was divided
-into processing prompts, generating, and the rest. The power of each activity is the least-squares solution of
+The readings of the board's total power say how much the board draws in each second. The tokens say how the second was
+divided into processing prompts, generating, and the rest. The power of each activity is the least-squares solution of
 
     power = prefill_w * share of prefill + decode_w * share of decode + rest_w * share of the rest
 
 over all seconds. Activities that are shorter than the interval of the readings can be told apart if their shares differ
 from second to second. Otherwise the error is large, and there is no figure.
 
-The processing of a prompt ends with its first token. It is taken to fill the part of that second in which no tokens
-were generated. If it takes longer, it also fills such parts of the seconds before.
+The processing of a prompt ends with the first token of the answer. It is taken to fill the part of that second in which
+no tokens were generated and, if it takes longer, the same part of each second before.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ PREFILL, DECODE = 0, 1
 
 @frozen
 class PhaseEnergy:
-    """The energy in J of one token, when a prompt is processed or when tokens are generated."""
+    """The energy in J of one token, either of a prompt that is processed or of generated text, with the power in W."""
 
     watts: float
     j_per_token: float
@@ -98,10 +98,10 @@ class TokenEnergy:
                 return
 
     def _divide(self, second: int, decode_s: float, to_first_ns: int) -> None:
-        """Add a second. The time to its first tokens is spread over this second and the seconds before.
+        """Add a session second, and spread the processing of prompts that ended in it over this and earlier seconds.
 
-        `second`: the session second. `decode_s`: for how many seconds tokens were generated in this second.
-        `to_first_ns`: the sum of the times to the first tokens that came in this second, in ns.
+        `decode_s`: for how many seconds tokens were generated in this second. `to_first_ns`: the sum of the times to
+        the first tokens that came in this second, in ns.
         """
         self._pending.append((second, 0.0, decode_s))
         prefill_ns = float(self._times_ns[PREFILL])  # without the wait, which the time to a first token includes
@@ -116,7 +116,7 @@ class TokenEnergy:
             left_s -= fits_s
 
     def _settle(self, until_s: int) -> None:
-        """Add the seconds before `until_s` to the sums, except seconds that may still change."""
+        """Add the seconds before `until_s` to the sums, except for seconds whose division may still change."""
         last = max((place for place, (_, _, decode_s) in enumerate(self._pending) if decode_s), default=-1)
         final = max(last, len(self._pending) - MOST_PENDING)
         ready = [one for one in self._pending[:final] if one[0] < until_s]

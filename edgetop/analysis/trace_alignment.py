@@ -61,7 +61,7 @@ class Window:
 
 @frozen
 class Overview:
-    """A whole power trace as mean power in W in bins of equal length. A bin without samples is NaN."""
+    """A whole power trace as mean powers in W over bins of equal length. A bin without samples is NaN."""
 
     begin_s: float  # Time of the log at which the first bin begins.
     bin_s: float
@@ -167,7 +167,7 @@ class TraceOverview:
 
 @frozen
 class Alignment:
-    """How times of an instrument's log become session times: `offset_s` + (1 + `drift`) x time of the log."""
+    """How to convert times of an instrument's log to session times: `offset_s` + (1 + `drift`) x time of the log."""
 
     offset_s: float
     drift: float = 0.0
@@ -184,7 +184,7 @@ class Alignment:
         return (self.confidence is None or self.confidence >= LEAST_CONFIDENCE) and not self.rivals_s
 
     def session_ns(self, t_s: Floats) -> Floats:
-        """Return session times in ns. `t_s`: times of the instrument's log in s."""
+        """Convert `t_s`, times of the instrument's log in s, to session times in ns."""
         return np.asarray((self.offset_s + (1 + self.drift) * t_s) * NS)
 
 
@@ -192,8 +192,8 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
     """Return the offset and the drift that convert times of a power trace to session times.
 
     `overview`: the whole trace in coarse steps. `windows`: some parts of the trace in full resolution. `starts` and
-    `lengths` of all inferences are in ns, in the order of time. The confidence of the result is 0 if no offset is
-    found.
+    `lengths`: start and latency of all inferences in ns, in order of time. The confidence of the result is 0 if no
+    offset is found.
     """
     places_s, bin_s = places(overview, starts, lengths)
     tried = [_aligned_at(place_s, bin_s, overview, windows, starts, lengths) for place_s in places_s]
@@ -298,12 +298,12 @@ def _aligned_at(
 
 
 def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, period_s: float) -> tuple[int, bool]:
-    """Return `(later, is_certain)`: by how many inferences the offset should be later, and if this is certain.
+    """Return `(later, is_certain)`: how many inferences to add to the offset, and whether this number is certain.
 
-    It is certain if every other number explains the power clearly worse in some part of the trace. Inferences at even
-    intervals look alike, so only a part in which the load begins, ends or pauses can show the right number. `folds`:
-    the parts of the trace in full resolution. `offset_s` and `drift`: what was found. `period_s`: the usual time from
-    one start to the next in s.
+    The number is certain if every other number explains the power clearly worse in some part of the trace. Inferences
+    at even intervals look alike, so only a part in which the load begins, ends or pauses can show the right number.
+    `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: the offset and drift found so far.
+    `period_s`: the usual time from the start of an inference to the next start, in s.
     """
     reach = min(max(math.ceil(SEARCHED_S / period_s), int(SEARCHED_INFERENCES)), MOST_PERIODS)
     tried = range(-reach, reach + 1)
@@ -318,7 +318,7 @@ def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, p
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
-    """Return `(offset, drift)`, the offset in s, that together explain the power in all parts of the trace best.
+    """Return the pair `(offset in s, drift)` that explains the power in all parts of the trace best.
 
     `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: the values near which to search.
     `latency_s`: the median latency in s.
@@ -363,7 +363,7 @@ def _line(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def _highest_near(scores: Floats, middle: int) -> int:
-    """Return the position of the highest score. Of several peaks that are as high, take the nearest to `middle`."""
+    """Return the position of the highest peak. Of several peaks of about this height, take the nearest to `middle`."""
     padded = np.concatenate([[-np.inf], scores, [-np.inf]])
     is_peak = (scores >= padded[:-2]) & (scores >= padded[2:]) & (scores >= scores.max() - LEAST_CONTRAST / 3)
     peaks = np.flatnonzero(is_peak)
@@ -420,8 +420,8 @@ class _Fold:
         """Return the offset in s that explains most of the power's variance.
 
         The result is None if this offset explains too little, or hardly more than the offsets near it. `center_s` and
-        `reach_s`: the middle and half the length of the searched range in s. `step_s`: the distance in s of the offsets
-        that are tried first. Then smaller steps are tried around the best of them.
+        `reach_s`: the middle and half the length of the searched range in s. `step_s`: the distance in s between the
+        offsets that are tried first. Then, smaller steps are tried around the best of these offsets.
         """
         if self.is_empty:
             return None

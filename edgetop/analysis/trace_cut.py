@@ -37,7 +37,7 @@ Why = Literal["few-inferences", "few-samples", "not-aligned", "negative"]
 
 @frozen
 class Peak:
-    """The highest sample of a power trace, with its time, and its place in an inference from 0 (start) to 1 (end)."""
+    """The highest sample of a power trace, with its time, and its place in an inference: 0 is the start, 1 the end."""
 
     watts: float
     t_s: float  # Session time.
@@ -79,18 +79,16 @@ class TraceView:
 
 
 class TraceCut:
-    """Adds up the energy of inferences from a power trace.
+    """Adds up the energy of inferences from a power trace, in memory that does not grow with the trace.
 
     Pass the pieces of the trace to `add` in the order of time. `view` returns the result.
-
-    The memory does not grow with the length of the trace.
     """
 
     def __init__(self, alignment: Alignment, starts: Ints, lengths: Ints) -> None:
         """Begin without samples.
 
-        `alignment` converts the trace's times to session times. `starts` and `lengths` of the measured inferences are
-        in ns, in the order of time.
+        `alignment` converts the trace's times to session times. `starts` and `lengths`: start and latency of the
+        measured inferences in ns, in order of time.
         """
         self._alignment, self._starts, self._lengths = alignment, starts, lengths
         count = len(starts)
@@ -158,7 +156,7 @@ class TraceCut:
         """Return the energy and the power of the inferences.
 
         `shares`: the share (0 to 1) of each operator in the time of an inference, in the order in which they run. The
-        shares add up to 1. Without shares, the result has no operators.
+        shares add up to 1. Without shares, the result has no figures of operators.
         """
         is_covered = self._covered_ns >= LEAST_COVERED * self._lengths
         count, of = int(np.count_nonzero(is_covered)), len(self._starts)

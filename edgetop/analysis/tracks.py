@@ -1,7 +1,7 @@
 """The readings of every sensor: latest value, extremes, mean, timeline, and the last value in each recent second.
 
 Heat, memory and overhead are computed from these readings. Slowdowns, alerts and the forecast look up the last half
-hour here, and store no readings of their own.
+hour of readings here, and store none of their own.
 """
 
 from collections.abc import Iterator, Sequence
@@ -34,9 +34,9 @@ Ints = npt.NDArray[np.int64]
 
 
 def hold_last(values: Floats, most: int | None = None) -> Floats:
-    """Return a copy of `values` in which each NaN is replaced by the last number before it in its row.
+    """Return a copy of `values` in which each NaN is replaced by the last number to its left in the same row.
 
-    `most`: how many columns before the NaN the number may be at most; None for any distance.
+    `most`: the largest distance of this number, in columns; None for any distance.
     """
     column = np.arange(values.shape[1])
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, column), axis=1)
@@ -81,7 +81,7 @@ class TrackView:
 
     @property
     def now(self) -> float | None:
-        """Return the last reading, or None if the last read failed or the sensor was never read."""
+        """Return the last reading, or None if the sensor was never read or could not be read the last time."""
         return None if self.is_lost else self.value
 
 
@@ -154,7 +154,7 @@ class Tracks:
             pass
 
     def parts(self, batch: Batch) -> Iterator[Batch]:
-        """Take a batch, and yield it in parts of a few minutes. When a part is yielded, its readings are stored here.
+        """Store a batch, and yield it in parts of a few minutes, each right after its readings were stored.
 
         Code that looks up readings second by second must do so after each part, because only recent seconds are stored.
         Seconds and readings are divided among the parts. Everything else is in the first part.
@@ -241,8 +241,8 @@ class Tracks:
     def read(self, places: Sequence[int], begin_s: int, end_s: int) -> Floats:
         """Return the last reading of each sensor in each second, as an array of shape (sensors, seconds).
 
-        `places`: places of the sensors in the manifest. `begin_s` and `end_s` limit the session seconds; `end_s` is
-        excluded. A second without a reading is NaN.
+        `places`: places of the sensors in the manifest. `begin_s` and `end_s`: the first session second, and the second
+        after the last. A second without a reading is NaN.
         """
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
@@ -252,7 +252,7 @@ class Tracks:
         """Return two arrays by sensor (row) and second (column): the valid value, and whether the sensor was read.
 
         A reading stays valid for HOLD_S seconds; afterwards the value is NaN. `places`: places of the sensors in the
-        manifest. `begin_s` and `end_s` limit the session seconds; `end_s` is excluded.
+        manifest. `begin_s` and `end_s`: the first session second, and the second after the last.
         """
         values = self.read(places, begin_s - HOLD_S, end_s)
         return hold_last(values, HOLD_S)[:, HOLD_S:], ~np.isnan(values[:, HOLD_S:])
@@ -260,11 +260,11 @@ class Tracks:
     def blocks(
         self, places: Sequence[int], width_s: int, from_s: float, until_s: int, most: int, *, timed: bool = True
     ) -> ReadingBlocks:
-        """Return mean readings in blocks of time: the latest `most` complete blocks between two session times.
+        """Return the mean readings in the latest `most` complete blocks of time before `until_s`.
 
-        `places`: places of the sensors in the manifest. `width_s`: the length of a block in s, a power of two. `from_s`
-        and `until_s` are the limits. `timed`: whether blocks also have the mean time of their readings. In the distant
-        past of a long session, seconds are merged, so blocks may be longer than `width_s`.
+        `places`: places of the sensors in the manifest. `width_s`: the length of a block in s, a power of two.
+        `from_s`: earlier session seconds are left out. `timed`: whether blocks also have the mean time of their
+        readings. In the distant past of a long session, seconds are merged, so blocks may be longer than `width_s`.
         """
         is_coarse = width_s * most > SECONDS
         if is_coarse:
@@ -317,8 +317,8 @@ class Tracks:
     def points(self, sensor_id: str, axis: Axis, until_s: float | None = None) -> Points | None:
         """Return the timeline of a sensor, or None if there is no such sensor.
 
-        `sensor_id`: for example "temp/cpu-thermal". `axis`: the time axis. `until_s`: the session second at which the
-        timeline ends, for a screen that is paused; None for now. Short holes are filled with the value before the hole.
+        `sensor_id`: for example "temp/cpu-thermal". `until_s`: the session second at which the timeline ends, for a
+        screen that is paused; None for now. Short holes are filled with the value before the hole.
         """
         place = self._places.get(sensor_id)
         if place is None:
@@ -360,7 +360,7 @@ class TracksReader:
 
 
 def _cuts(readings: Readings) -> list[int]:
-    """Return the positions at which readings are cut into parts of at most FOLDED_AT_ONCE_S seconds."""
+    """Return the positions at which to cut readings into parts of at most FOLDED_AT_ONCE_S seconds."""
     cuts: list[int] = []
     begin, newest_ns = 0, int(readings["t_ns"][0]) if len(readings) else 0
     for piece in in_pieces(readings):

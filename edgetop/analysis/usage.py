@@ -40,7 +40,7 @@ class UsageFigures:
     """The resources used in the measured phase, which lasted `total_time_ms`.
 
     The field names are keys of the report's JSON document. For a watched program, the figures cover its whole run, with
-    all its children. A value is None if the board does not report it, or if the phase was too short for its sensors.
+    all its children. A figure is None if the board does not report it, or if the phase was too short for its sensors.
     """
 
     cpu_mean_pct: float | None  # 100 is one core.
@@ -79,9 +79,9 @@ class Usage:
             self._counted = event.body
 
     def of_program(self, until_ns: int, length_ns: int, limit_bytes: int | None = None) -> UsageFigures:
-        """Return the resources that a watched program used, with all its children.
+        """Return the resources that a watched program used, together with all its children.
 
-        `until_ns`: the session time in ns up to which readings count. `length_ns`: how long the program has been
+        `until_ns`: the session time in ns up to which readings are used. `length_ns`: how long the program has been
         watched, in ns. `limit_bytes`: the memory limit that edgetop has set for the program; None if there is none.
         (For a program of less than a second, a reading of the limit would come too late.) Totals that the kernel
         counted are used instead of sums of readings, which miss the last second and short peaks.
@@ -174,7 +174,7 @@ class OwnLoad:
 
 
 def _count(sums: Integral) -> int | None:
-    """Return the number of bytes, from the integral of a rate in bytes/s. Gaps in the readings add nothing.
+    """Return a number of bytes, computed from the integral of a rate in bytes/s. Gaps in the readings add nothing.
 
     None if readings cover less than half of the phase.
     """

@@ -113,7 +113,7 @@ def _troubles(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _ceased(seen: Evidence) -> list[Verdict]:
-    """Return a verdict if the recording has failed, and one if inferences have stopped. Empty if all is well."""
+    """Return a verdict if the recording has failed, and one if inferences have stopped, or else an empty list."""
     if seen.progress.phase == "over":
         return []
     verdicts = []
@@ -129,9 +129,9 @@ def _raised(seen: Evidence) -> Raised:
 
 
 def _throttling(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if the board slows itself down. The board reports that, or a slowdown shows it.
+    """Yield a verdict if the board slows itself down, as the board reports or as a slowdown shows.
 
-    A report of the board counts even if the latency did not rise.
+    A report of the board is enough, even if the latency did not rise.
     """
     limited = next((slowdown for slowdown in _open_slowdowns(seen) if _is_unreported(slowdown, seen)), None)
     now = _in_force(seen) or limited
@@ -159,7 +159,7 @@ def _open_slowdowns(seen: Evidence) -> list[Slowdown]:
 def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
     """Whether the slowdown is a throttling that the board does not report.
 
-    If the board reported the end of a throttling during the slowdown, the result is False.
+    The result is False if the board reported the end of a throttling after the slowdown began.
     """
     spans = seen.throttles.spans
     is_reported = any(span.end_ns is not None and span.end_ns >= slowdown.start_ns for span in spans)
@@ -167,7 +167,7 @@ def _is_unreported(slowdown: Slowdown, seen: Evidence) -> bool:
 
 
 def _in_force(seen: Evidence) -> ThrottleSpan | None:
-    """Return the most serious throttling at present or, if the session is over, at its end. None if there is none."""
+    """Return the most serious throttling at present or, if the session is over, at its end. None without throttling."""
     spans = [span for span in seen.throttles.spans if span.end_ns is None or span.end_ns >= seen.until_ns]
     return min(spans, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
@@ -180,10 +180,7 @@ def _board_now(throttles: ThrottlesView) -> Iterator[Reason]:
 
 
 def _change(seen: Evidence) -> float | None:
-    """Return by how much p50 changed from the first steady 30 s to now, as a share (0.1 is 10 % slower).
-
-    The result is None if it is unknown.
-    """
+    """Return the change of p50 since the first steady 30 s as a share (0.1 is 10 % slower), or None if unknown."""
     burst, p50_ns = seen.slowdowns.burst, seen.judged_p50_ns
     return None if burst is None or p50_ns is None else p50_ns / burst.p50_ns - 1
 
@@ -191,7 +188,7 @@ def _change(seen: Evidence) -> float | None:
 def _felt_change(seen: Evidence) -> float | None:
     """Return by how much inferences are slower than in the first steady 30 s, as a share, or None if unknown.
 
-    It is the change of p50 or, if the process was stopped in the last seconds, of the mean latency.
+    The share is that of p50 or, if the process was stopped in the last seconds, of the mean latency.
     """
     change = _change(seen)
     return None if change is None else (1 + change) * seen.slowdowns.stop_ratio - 1
@@ -200,8 +197,8 @@ def _felt_change(seen: Evidence) -> float | None:
 def _logged_change(seen: Evidence) -> float | None:
     """Return the change of the latency that a verdict shows, as a share (0.1 is 10 % slower).
 
-    It is the change from the burst, the first steady 30 s, to now. During a slowdown, the result is the change that the
-    slowdown has in the list of slowdowns. The result is None if the change is unknown, or if the inputs have another
+    The change is that from the burst, the first steady 30 s, to now. During a slowdown, it is the change that the list
+    of slowdowns shows for this slowdown. The result is None if the change is unknown, or if the inputs have another
     size than in the burst.
     """
     change, slowdowns = _felt_change(seen), _open_slowdowns(seen)
@@ -216,9 +213,9 @@ def _lasts(begin_ns: int, seen: Evidence) -> Lasts:
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if other programs take the CPU, and one for each other slowdown.
+    """Yield a verdict if other programs take the CPU, and one for each slowdown with another cause.
 
-    Slowdowns because of a limit of the board are left out: `_throttling` yields their verdict.
+    Slowdowns because of a limit of the board are left out, because `_throttling` yields their verdict.
     """
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _felt_change(seen)
@@ -274,7 +271,7 @@ def _missing(seen: Evidence) -> Iterator[Verdict]:
 
 
 def _steadiness(seen: Evidence) -> Verdict:
-    """Return the verdict for a session without troubles. It is STEADY only with enough evidence."""
+    """Return the verdict for a session without troubles. Its state is STEADY only if there is enough evidence."""
     slowdowns = seen.slowdowns
     if seen.progress.is_program:
         named = (Told(seen.manifest.model.path),) if seen.manifest else ()
@@ -326,7 +323,7 @@ _UNTOLD: dict[str, State] = {DIED: State.ENGINE_DIED, GATE_ENDED: State.GATE_FAI
 
 
 def _final(seen: Evidence) -> Verdict:
-    """Return the verdict on a session that is over: how it ended, its state at the end, and past troubles."""
+    """Return the verdict on a session that is over: how it ended, in which state, and its past troubles."""
     reason, end_error = seen.progress.end_reason or "", seen.progress.end_error
     failed = tuple(gate for gate in seen.gates if not gate.ok)
     if reason == GATE_ENDED or (failed and reason in ("duration", "runs", "resolved")):
@@ -360,7 +357,7 @@ _RUNNING_STAGES = ("steady", "first", "model")  # the last known one tells what 
 
 
 def _memory_rose(seen: Evidence) -> MemoryRose | None:
-    """Return by how much the engine's memory rose until its end, or None if it did not rise much."""
+    """Return by how much the engine's memory had risen when the engine died, or None if it had not risen much."""
     rss, held = seen.rss, {one.stage: one.rss_mib for one in seen.stages}
     if rss is None or rss.value is None:
         return None
@@ -371,9 +368,9 @@ def _memory_rose(seen: Evidence) -> MemoryRose | None:
 
 
 def final_verdict(end_reason: str, end_error: str | None = None, watched: Watched | None = None) -> Verdict:
-    """Return the verdict on how a session ended, without its data.
+    """Return the verdict on how a session ended, from its manifest alone.
 
-    `end_reason`: the reason in its manifest, such as "duration". `end_error`: the error that killed the engine, or the
+    `end_reason`: the reason why it ended, such as "duration". `end_error`: the error that killed the engine, or the
     gate that ended the session; None if unknown. `watched`: the watched program; None if no program was watched.
     """
     name = watched.name if watched else ""
@@ -391,8 +388,7 @@ def final_verdict(end_reason: str, end_error: str | None = None, watched: Watche
 def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
     """Return the verdict on an A/B session: `verdict` with the difference between A and B as its first reason.
 
-    `view`: the comparison of A and B. If it is None (any other session), `verdict` is returned unchanged. `progress`:
-    the progress of the session.
+    `view`: the comparison of A and B. If it is None (any other session), `verdict` is returned unchanged.
     """
     if view is None or progress.phase not in ("measure", "over"):
         return verdict
@@ -414,7 +410,7 @@ def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Ve
 
 
 def _past(seen: Evidence) -> Iterator[Past]:
-    """Yield the past troubles, the most serious first. If the session is over, its last troubles are included."""
+    """Yield the past troubles, the most serious first. If the session is over, its last troubles are past, too."""
     is_over, overload = seen.progress.phase == "over", seen.overload
     if seen.fault and is_over:
         yield FaultFound(seen.fault)
@@ -438,8 +434,8 @@ def _past(seen: Evidence) -> Iterator[Past]:
 def _throttled_before(seen: Evidence, *, is_over: bool) -> WasThrottled | None:
     """Return the past throttling, or None if there was none.
 
-    The board's own reports are used if there are any. Otherwise, slowdowns that were caused by throttling are used.
-    `is_over`: whether the session is over, so that a throttling in its last seconds is past.
+    Throttling is taken from the board's own reports. Without such reports, it is taken from the slowdowns that
+    throttling caused. `is_over`: whether the session is over, so that a throttling at its end is past, too.
     """
     throttles = seen.throttles
     found: Sequence[ThrottleSpan | Slowdown]

@@ -34,7 +34,7 @@ class Verdict:
 
     @property
     def now(self) -> State:
-        """Return the present state. For a session that is over, return the state in which it ended."""
+        """Return the present state. For a session that is over, return the state that it had at its end."""
         return self.at_end or self.state
 
     @property
@@ -46,7 +46,7 @@ class Verdict:
 class Evidence:
     """The data from which the verdict on one stream is made.
 
-    It covers the whole session, whatever part of it a screen shows.
+    They cover the whole session, whatever part of it a screen shows.
     """
 
     def __init__(self, folds: "Folds", gates: tuple[GateResult, ...], stream: StreamView) -> None:

@@ -110,7 +110,7 @@ class TemperatureNow:
 
 @frozen
 class PowerNow:
-    """The present power and its limit, in W."""
+    """The present power of a rail, and its limit, in W."""
 
     watts: float | None  # None if unknown
     limit_w: float
@@ -150,14 +150,14 @@ class MemoryRose:
 
 @frozen
 class Overdue:
-    """For how many ns no inference has ended."""
+    """For how many ns no inference has ended, although an inference was due to end."""
 
     ns: int
 
 
 @frozen
 class Raised:
-    """How many inferences raised an error, of how many inferences in all."""
+    """How many inferences raised an error, and how many inferences there were, including these."""
 
     errors: int
     count: int
@@ -180,7 +180,7 @@ class Scatters:
 
 @frozen
 class NothingRecent:
-    """The reason that no inference ran in the last minute."""
+    """A reason for a state: no inference ran in the last minute."""
 
 
 @frozen
@@ -198,7 +198,7 @@ class BaselineDone:
 
 @frozen
 class FirstInference:
-    """The reason that the first inference has not ended yet."""
+    """A reason for a state: the first inference has not ended yet."""
 
 
 @frozen
@@ -280,9 +280,9 @@ class WasThrottled:
 
 @frozen
 class WasSlowed:
-    """Past slowdowns for another reason than throttling.
+    """Past slowdowns, with another cause than throttling.
 
-    `state`: CONTENDED if other programs took the CPU, SLOWED if not.
+    `state`: CONTENDED if other programs took the CPU, or else SLOWED.
     """
 
     state: State
@@ -300,7 +300,7 @@ class WasOverloaded:
 
 @frozen
 class MissedDeadline:
-    """Past misses of the deadline. `is_explained`: whether another past trouble explains the misses."""
+    """Past misses of the deadline. `is_explained`: whether another trouble of the session explains the misses."""
 
     deadline_ms: float
     share: float

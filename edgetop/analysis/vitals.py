@@ -1,4 +1,4 @@
-"""The vital signs of a session: for each quantity, such as temperature or memory, the used share of its limit.
+"""The vital signs of a session: quantities, such as temperature or memory, with the used share of their limits.
 
 A quantity without a sensor is left out.
 """
@@ -38,7 +38,7 @@ PI_CLOSE_V = 4.75
 
 @frozen
 class Tail:
-    """The p99 of the latency, together with the deadline or with the p99 at the beginning of the session."""
+    """The p99 of the latency, together with the deadline or with the p99 in the first steady 30 s."""
 
     p99_ns: float | None  # None if nothing was measured in the window.
     is_settled: bool  # Whether there are enough inferences for p99.
@@ -117,7 +117,7 @@ class Vital:
 
 
 def vitals(view: "MonitorView") -> tuple[Vital, ...]:
-    """Return the vital signs, in a fixed order. Quantities with a limit come first."""
+    """Return the vital signs of the session, in a fixed order. Quantities with a limit come first."""
     limited = (_tail, _heat, _memory, _context, _time)
     found = [vital for make in (*limited, *_OTHERS) for vital in make(view)]
     return tuple(sorted(found, key=lambda vital: not vital.is_gauge))
@@ -142,7 +142,7 @@ def _context(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _tail(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the p99 of the latency with the deadline. If the load sets start times, it is the p99 of response times."""
+    """Yield the p99 of the latency, or of response times if the load sets start times, with the deadline."""
     if not view.deadline or view.ab is not None:
         return
     if view.latency.streams:
@@ -165,7 +165,7 @@ def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "
 
 
 def _grown(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the p99 with the p99 of the burst (the first steady 30 s), if the two differ.
+    """Yield the p99 with the p99 of the burst (the first steady 30 s), if the two clearly differ.
 
     Nothing is yielded for a session with a deadline, because `_tail` shows the p99 then.
     """
@@ -180,7 +180,7 @@ def _grown(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView) -> Iterator[Vital]:
-    """Yield the highest p99 of all streams, with the deadline."""
+    """Yield the p99 of the stream with the highest p99, with the deadline."""
     known = [(one.window, one.name) for one in streams if one.window]
     if known:
         window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
@@ -233,7 +233,7 @@ def _program(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the used memory with its limit: the cgroup's limit or the board's memory, whichever is nearer."""
+    """Yield the used memory with its limit, which is that of the cgroup or of the board, whichever is nearer."""
     memory = view.memory
     left, limit_mib = memory.room, memory.board_mib
     if left is None:
@@ -258,7 +258,10 @@ def _leak(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _power(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the power, with its limit if one is known. It is shown as critical only while the limit slows the board."""
+    """Yield the power, with its limit if a limit is known.
+
+    The power is shown as critical only while the limit slows the board.
+    """
     limit, now, leading = view.power_limit, view.throttles.now, view.power.leading
     if limit and limit.now_w is not None:
         level: Level = "critical" if now is not None and now.cause == "power-cap" else "good"
@@ -268,7 +271,7 @@ def _power(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _time(view: "MonitorView") -> Iterator[Vital]:
-    """Yield which share of the requested runs or of the requested duration is done."""
+    """Yield which share of the requested inferences or of the requested duration is done."""
     progress, totals = view.progress, view.latency.totals
     shares = []
     if progress.duration_ns and progress.measured_ns is not None:

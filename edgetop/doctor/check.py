@@ -19,7 +19,7 @@ _ORDER: tuple[Status, ...] = ("ok", "warning", "problem")
 
 @frozen
 class Check:
-    """The result of one check: its status, what was found, and what helps."""
+    """The result of one check: its status, what was found, and what the user can do."""
 
     name: str
     status: Status
@@ -41,16 +41,15 @@ def problem(name: str, found: str, advice: str | None = None, fix: str | None = 
 
 
 def unknown(name: str, why: str, advice: str | None = None, fix: str | None = None) -> Check:
-    """Return the result of a check that could not be made, with the reason `why`. Its status is a warning.
+    """Return the result of a check that could not be made, because of `why`. Its status is a warning.
 
-    `name` is the name of the check. `advice` is a sentence that says what to do, or None. `fix` is a shell command that
-    helps, or None.
+    `advice` is a sentence that says what to do, or None. `fix` is a shell command that helps, or None.
     """
     return Check(name, "warning", f"unknown: {why}", advice, fix)
 
 
 def worst(checks: Iterable[Check]) -> Status:
-    """Return the worst status of the checks, or `ok` if there are none."""
+    """Return the worst status of the results `checks`, or `ok` if there are none."""
     return max((check.status for check in checks), key=_ORDER.index, default="ok")
 
 

@@ -13,10 +13,10 @@ CALLED = "counters"
 
 
 def check_counters(facts: Facts, calls: Calls | None = None) -> list[Check]:
-    """Return checks that say what can be counted, and for each thing that cannot, why and which command would help.
+    """Return results that say which events can be counted and, for all other events, why not and which command helps.
 
-    All these checks have the status ok, because a benchmark needs no counters. This function tries to open counters of
-    its own process. `calls` makes the system calls; None means the real ones.
+    Their status is always ok, because a benchmark needs no counters. This function tries to open counters of its own
+    process. `calls` makes the system calls; None means the real system calls.
     """
     found = engine_counters.discover_engine(os.getpid(), shares_process=False, root=facts.root, calls=calls)
     checks = []

@@ -1,9 +1,9 @@
-"""Check whether accelerators on USB and PCIe run at the speed and width that they can have.
+"""Checks whether accelerators on USB and PCIe run at the highest speed and width of their links.
 
 A Coral on a USB 2 port is several times slower, and reports no problem. Speeds of USB are in Mbit/s
 (Documentation/ABI/stable/sysfs-bus-usb). A PCIe device and the port above it each report the present and the highest
-speed and width of the link (Documentation/ABI/testing/sysfs-bus-pci). The lower one of the two highest values is what
-this link can have.
+speed and width of the link (Documentation/ABI/testing/sysfs-bus-pci). The link cannot exceed the lower of the two
+highest values.
 """
 
 import re

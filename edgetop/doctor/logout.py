@@ -1,9 +1,9 @@
-"""Check whether a logout ends background processes: systemd-logind's KillUserProcesses (logind.conf(5)).
+"""Checks whether a logout ends background processes: systemd-logind's KillUserProcesses (logind.conf(5)).
 
 The default of KillUserProcesses is set when systemd is built: yes upstream since 230, no in Debian and its derivatives.
-The configuration files need not mention it, so logind is asked first. If it is yes, a logout ends every process of the
-login session, even of a user who lingers. Lingering keeps the user's service manager alive after the logout, and runs
-that were started under this manager.
+The configuration files need not mention it, so logind is asked first. If the setting is yes, a logout ends every
+process of the login session, even if lingering is on for the user. Lingering keeps the user's service manager alive
+after the logout, and runs that were started under this manager.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ def check(facts: Facts, uid: int) -> list[Check]:
 
 
 def lingers(root: Root, uid: int) -> bool:
-    """Whether systemd's lingering is on for the user `uid`: their service manager runs on after the last logout."""
+    """Whether systemd's lingering is on for the user `uid`, whose service manager then outlives the last logout."""
     name = str(uid)
     with contextlib.suppress(KeyError):  # no such user
         name = pwd.getpwuid(uid).pw_name
@@ -67,8 +67,8 @@ def ask(root: Root) -> bool | None:
 def _from_files(root: Root) -> bool | None:
     """Return whether logind's configuration files set KillUserProcesses to yes, or None if no file sets it.
 
-    Files in `logind.conf.d` override the main file. If several of them have the setting, the file whose name is the
-    last in alphabetical order counts, whatever its folder.
+    Files in `logind.conf.d` override the main file. If several of them have the setting, that of the file whose name is
+    last in alphabetical order is used, whatever its folder.
     """
     snippets = {name: folder for folder in FOLDERS for name in root.names(f"{folder}/logind.conf.d")}
     paths = [f"{folder}/logind.conf" for folder in FOLDERS]

@@ -55,7 +55,7 @@ UPROBES = "uprobes"
 def check_uprobes(_: Facts) -> list[Check]:
     """Return a check of whether `edgetop watch --pid` can work.
 
-    Its status is always ok, because a benchmark needs no `watch --pid`.
+    The status of the check is always ok, because a benchmark needs no `watch --pid`.
     """
     if why := perf.why_not():
         return [ok(UPROBES, f"none: {why}", "edgetop watch -- COMMAND needs none")]
@@ -63,9 +63,9 @@ def check_uprobes(_: Facts) -> list[Check]:
 
 
 def judge_permissions(closed: Sequence[Missing]) -> list[Check]:
-    """Return one check about all devices that cannot be opened. `closed` are these devices.
+    """Return one check about the devices `closed`, which cannot be opened.
 
-    Its status is at most a warning, because edgetop also measures without these devices.
+    The status of the check is at most a warning, because edgetop also measures without these devices.
     """
     if not closed:
         return [ok(PERMISSIONS, "every device found here can be opened")]
@@ -80,8 +80,8 @@ def find_closed(
 ) -> Iterator[Missing]:
     """Yield the devices that the user is not allowed to open.
 
-    Permissions are tested without opening, which could wake the hardware. `devices` has `(file name pattern, purpose,
-    usual group)` for each kind. `may` tests permissions as access(2) does.
+    Permissions are tested without opening a device, which could wake the hardware. `devices` has `(file name pattern,
+    purpose, usual group)` for each kind of device. `may` tests permissions as access(2) does.
     """
     for pattern, purpose, usual in devices:
         closed = [path for path in sorted(glob.glob(pattern)) if not may(path, os.R_OK | os.W_OK)]  # noqa: PTH207
@@ -144,10 +144,10 @@ def file_system(folder: Path, mountinfo: str) -> str | None:
 
 
 def measure(folder: Path, kind: str | None, now_s: Callable[[], float] = time.monotonic) -> Disk:
-    """Return the free space on the disk of `folder`, and how many seconds each flush of a block took. Raises OSError.
+    """Return the free space on the disk of `folder`, and how many seconds each flush of a block took.
 
-    At most 640 KiB are written, within about two seconds. The result also has `kind`, the type of the file system, such
-    as `ext4`.
+    At most 640 KiB are written, within about two seconds. `kind` is the type of the file system, such as `ext4`, and is
+    returned as well. Raises OSError if the folder cannot be written to.
     """
     flushes: list[float] = []
     with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
@@ -215,7 +215,7 @@ def check_clock(facts: Facts) -> list[Check]:
 
 
 def read_status() -> tuple[int, float]:
-    """Return `(status bits, maximum error in s)` of the kernel's clock. Raises OSError."""
+    """Return `(status bits, maximum error in s)` of the kernel's clock. Raises OSError if the kernel does not tell."""
     timex = _Timex()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.adjtimex(ctypes.byref(timex)) < 0:
@@ -300,7 +300,7 @@ def judge_runtimes(inventory: dict[str, Any], facts: Facts) -> list[Check]:
 
 
 def _needed(broken: dict[str, str]) -> str | None:
-    """Return the requirement that a runtime lacks, such as `numpy<2`, or None if no error names one.
+    """Return the requirement that a runtime lacks, such as `numpy<2`, or None if no error names a requirement.
 
     `broken` has the error of each runtime that cannot be imported, by the runtime's name.
     """
@@ -309,9 +309,9 @@ def _needed(broken: dict[str, str]) -> str | None:
 
 
 def _runtime_command(python: str, broken: dict[str, str]) -> str:
-    """Return the command that gives the interpreter `python` a runtime that loads.
+    """Return the command that installs a runtime that can be imported, for the interpreter `python`.
 
-    `broken` has the error of each runtime that does not load, by the runtime's name.
+    `broken` has the error of each runtime that cannot be imported, by the runtime's name.
     """
     pip = f"{shlex.quote(clean(python))} -m pip install"
     if needed := _needed(broken):

@@ -30,9 +30,9 @@ def check_heat(facts: Facts) -> list[Check]:
 def _headroom(facts: Facts) -> Check:
     """Check how far the temperature is below the nearest limit at which the board throttles.
 
-    If there is no such limit, the nearest limit at which a thermal zone shuts the board down counts. Limits of hwmon
-    chips do not count: a drive's limit only slows the drive, and unconnected inputs of a mainboard's monitor always
-    read 127 °C.
+    Without such a limit, the nearest limit at which a thermal zone shuts the board down is used. Limits of hwmon chips
+    are ignored: a drive's limit only slows the drive, and unconnected inputs of a mainboard's monitor always read 127
+    °C.
     """
     name = "headroom"
     values = facts.values("temp/")
@@ -159,9 +159,9 @@ def check_background(facts: Facts) -> list[Check]:
 def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]:
     """Measure the load of other processes while the `with` block runs, for at least `at_least_s` seconds.
 
-    At the end, this function writes the load into the dict `into`, by process name, in percent of a core. If this user
-    cannot see all processes, the load of the unseen ones is added under the name `HIDDEN`. Raises OSError if /proc
-    cannot be read.
+    At the end of the block, the load is written into the dict `into`, by process name, in percent of a core. If this
+    user cannot see all processes, the load of the unseen processes is added under the name `HIDDEN`. Raises OSError if
+    /proc cannot be read.
     """
     before, begin_s, begin_others_s = _used_by_others(), time.monotonic(), _all_but_own_s()
     yield
@@ -174,9 +174,9 @@ def watch_processes(into: dict[str, float], at_least_s: float) -> Iterator[None]
 
 
 def _all_but_own_s() -> float:
-    """Return the CPU seconds since boot of all processes, without edgetop and its ended children.
+    """Return the total CPU time in s since boot of all processes except edgetop and its ended children.
 
-    Raises OSError if the kernel does not report it.
+    Raises OSError if the kernel does not report this time.
     """
     try:
         return busy_s() - sum(os.times()[:4])
@@ -185,7 +185,7 @@ def _all_but_own_s() -> float:
 
 
 def _used_by_others() -> Use:
-    """Return `(name, CPU ticks used so far)` by `(process id, start time)` for every process that is not edgetop's.
+    """Return `(name, CPU ticks used so far)` by `(process id, start time)` for every process except those of edgetop.
 
     Raises OSError if /proc cannot be read.
     """

@@ -1,4 +1,4 @@
-"""Make the files of a simulated board: those that the kernel and firmware of its board family provide.
+"""Makes the files of a simulated board: those that the kernel and firmware of its board family provide.
 
 ABI: Documentation/ABI/testing/sysfs-class-thermal, Documentation/admin-guide/pm/cpufreq.rst,
 Documentation/hwmon/sysfs-interface.rst.
@@ -28,7 +28,7 @@ class Family:
 def _device_tree(model: str, *compatible: str) -> Files:
     """Return the files of a device tree by path. `model` is the board's name, such as `Raspberry Pi 5`.
 
-    `compatible` are its `compatible` strings, such as `brcm,bcm2712`. Texts in the files end in NUL
+    `compatible`: the texts of the property with this name, such as `brcm,bcm2712`. Texts in the files end in NUL
     (Documentation/devicetree/usage-model.rst).
     """
     base = "proc/device-tree"

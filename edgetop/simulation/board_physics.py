@@ -18,7 +18,7 @@ from edgetop.simulation.scenarios import Scenario
 class Stage:
     """A mass in the board that stores heat (a thermal RC element), such as the chip.
 
-    `rise_c` is how many degrees warmer it is than the mass or the air that cools it.
+    `rise_c` is how many °C warmer the mass is than the mass or the air that cools it.
     """
 
     capacitance_j_k: float
@@ -60,7 +60,8 @@ class StepWise:
     """The kernel's control of one cooling device by one temperature limit (drivers/thermal/gov_step_wise.c).
 
     Each poll makes at most one step: up if the temperature is above the limit and rising, down if it is below and
-    falling. Once above, the temperature counts as above until it is lower than the limit less the hysteresis.
+    falling. A temperature that was above the limit is below again only when it is lower than the limit less the
+    hysteresis.
     """
 
     trip: Trip
@@ -79,10 +80,10 @@ class StepWise:
 
 
 def fan_level(level: int, celsius: float, trips: Sequence[Trip]) -> int:
-    """Return the fan's next level: how many temperature limits (`trips`) have been crossed.
+    """Return the fan's next level: how many temperature limits (`trips`, ascending) have been crossed.
 
-    `level` is its present level. `trips` are ascending. A crossed limit counts until the temperature has fallen
-    below it by its hysteresis. In the example, the limits are 50, 60, 67.5 and 75 °C, with a hysteresis of 5 °C.
+    `level` is the fan's present level. A limit stays crossed until the temperature has fallen below it by its
+    hysteresis. In the example, the limits are 50, 60, 67.5 and 75 °C, with a hysteresis of 5 °C.
 
     >>> fan_level(0, 65.0, FAN_TRIPS), fan_level(2, 58.0, FAN_TRIPS)
     (2, 2)
@@ -159,7 +160,7 @@ HARDWARE: Mapping[str, Hardware] = {
 
 @frozen
 class Timetable:
-    """When a simulated fault is present: first calm, then fault, rest, fault, rest and so on."""
+    """When a simulated fault is present. A calm time comes first, then the fault and a rest alternate."""
 
     scenario: Scenario
     is_troubled: bool = False
@@ -170,8 +171,8 @@ class Timetable:
     def after(self, seconds: float, *, is_felt: bool) -> "Timetable":
         """Return the timetable `seconds` later.
 
-        `is_felt` says whether the present fault slows the board now. The length of a fault is counted from the first
-        time that this is true.
+        `is_felt`: whether the present fault has slowed the board. A fault lasts its full length from the first time
+        that this is true.
         """
         scenario = self.scenario
         if scenario.trouble_s == 0:
@@ -235,7 +236,7 @@ class Machine:
 
     @property
     def slowdown(self) -> float:
-        """By which share inferences take longer, such as 0.5 for half as long again.
+        """By which share inferences take longer than at the highest clock, such as 0.5 for 50 % longer.
 
         The share is the highest clock divided by the effective clock, minus 1. The effective clock is the present
         clock, less the share that over-current events take.
@@ -287,9 +288,9 @@ class Machine:
         return machine
 
     def polled(self, seconds: float) -> "Machine":
-        """Return the board's state `seconds` later.
+        """Return the board's state after one poll of the kernel, `seconds` seconds later.
 
-        By then, the kernel has read the temperature once, and has set the fan and the clock by it.
+        The kernel has then read the temperature, and set the fan and the clock accordingly.
         """
         heat = self.heat.after(seconds, self.chip_w, SINK_K_W[0 if self.is_fan_stuck else self.fan])
         celsius = heat.celsius(self.ambient_c)
@@ -306,9 +307,9 @@ class Machine:
 
 
 def new_machine(scenario: Scenario, ambient_c: float | None = None) -> Machine:
-    """Return a board that has been idle so far.
+    """Return a board that has been idle for a long time.
 
-    `ambient_c` is the temperature of the air in °C. If it is None, the temperature of the scenario is used.
+    `ambient_c` is the temperature of the air in °C, or None for that of the scenario.
     """
     hardware = HARDWARE[scenario.family]
     return Machine(

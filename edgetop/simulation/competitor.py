@@ -1,8 +1,9 @@
 """A program that competes with the engine for a CPU. It needs only the standard library.
 
-It reads its standard input: `+` starts it, `-` pauses it, and the end of the file ends it, so it never outlives
-edgetop. It is busy every other millisecond, which takes half of one core. It runs at the engine's priority. A lower
-priority would not slow the engine: in a measurement, a nice value of 5 did not change the engine's median.
+On its standard input, `+` makes the program busy, `-` makes it pause, and the end of the input ends it, so that it
+never outlives edgetop. It is busy every other millisecond, which takes half of one core. It runs at the engine's
+priority. A lower priority would not slow the engine: in a measurement, a nice value of 5 did not change the engine's
+median.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""The scenarios of the virtual board. Each is a fault that occurs on real boards, except "healthy".
+"""The scenarios of the virtual board. Each scenario except "healthy" is a fault that occurs on real boards.
 
-The module is imported to list the names, so it imports next to nothing. Times are simulated seconds.
+The module is imported to list the names of the scenarios, so it imports next to nothing. Times are simulated seconds.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
 """The virtual board of a session: files for the sensors, and a page of memory that controls the engine.
 
-Its thread wakes five times a second, reads how much CPU time the engine really used, advances the board accordingly,
-and writes the result. Its folder has its files (`tree/`), the page for the engine, and a lock that the process holds
-while it lives. A killed process leaves its folder behind. The next board removes each folder whose lock nobody holds.
+The board's thread wakes five times a second, reads how much CPU time the engine really used, advances the board
+accordingly, and writes the result. The board's folder has its files (`tree/`), the page for the engine, and a lock that
+the process holds while it lives. A killed process leaves its folder behind. The next board removes each folder whose
+lock nobody holds.
 """
 
 import contextlib
@@ -55,7 +56,7 @@ Report = Callable[[str], None]
 
 
 class VirtualBoard:
-    """A simulated board. Its files exist within a `with` block. Its time begins at `start`."""
+    """A simulated board. Its files exist within a `with` block, and its time begins when `start` is called."""
 
     def __init__(
         self,
@@ -68,12 +69,12 @@ class VirtualBoard:
         clock: Clock | None = None,
         state_file: Path | None = None,
     ) -> None:
-        """Prepare the board for `scenario`, which says what fault occurs. Its time begins at `start`.
+        """Prepare the board for `scenario`, which says what fault occurs. Its time begins when `start` is called.
 
-        `speed` is how many seconds are simulated in a real second. `ambient_c` is the air's temperature in °C, or
-        None for the temperature of the scenario. `cpus` are the numbers of the engine's CPUs, on which a competing
-        process runs too. `place` is the folder for the board's files, by default `home()`. `clock` gives the time.
-        `state_file` stores the board's heat, so that the board is still warm in the next session.
+        `speed` is how many seconds are simulated in a real second. `ambient_c` is the air's temperature in °C, or None
+        for the temperature of the scenario. `cpus` are the numbers of the engine's CPUs, on which a competing process
+        runs too. `place` is the folder for the board's files, by default `home()`. `clock` gives the time. `state_file`
+        stores the board's heat, so that the board is still warm in the next session.
         """
         self._scenario, self._speed = scenario, speed
         self._cpus = tuple(cpus)
@@ -138,7 +139,7 @@ class VirtualBoard:
     def start(self, report: Report) -> None:
         """Start the board. Its thread calls `report` with a message when a fault begins or ends.
 
-        If it was started already, the call only replaces `report`.
+        If the board was started already, the call only replaces `report`.
         """
         self._report = report
         if not self._thread.ident:
@@ -188,7 +189,7 @@ class VirtualBoard:
 
 
 def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> Machine:
-    """Return the board `machine` with the heat that `state_file` has, cooled for the time since the file was written.
+    """Return `machine` with the heat that `state_file` has, cooled for the time since the file was written.
 
     If the file cannot be read, return the board as it is after a long idle time. `speed` is how many seconds are
     simulated in a real second. `clock` gives the present time.
@@ -206,7 +207,7 @@ def _resumed(machine: Machine, state_file: Path, speed: float, clock: Clock) -> 
 
 
 def marked(found: Found) -> Found:
-    """Return the sensors, marked as simulated.
+    """Return the sensors `found`, marked as simulated.
 
     Notes on missing sensors are left out: nobody can fix a virtual board.
     """
@@ -222,7 +223,7 @@ ROOM_BYTES = 4 * 2**20  # required free space: several times the size of the fil
 def home() -> Path:
     """Return the folder in which virtual boards make their folders.
 
-    It is in memory if possible, because five writes a second would wear out an SD card.
+    The folder is in memory if possible, because five writes a second would wear out an SD card.
     """
     places = (os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm")  # noqa: S108  the folder itself is private
     usable = (place for place in places if place and Path(place).is_dir() and has_room(place, ROOM_BYTES))
@@ -230,7 +231,7 @@ def home() -> Path:
 
 
 class BoardFolder:
-    """The folder with a virtual board's files. Each file is replaced as a whole, so nobody reads a part of it."""
+    """The folder with a virtual board's files. A file is replaced as a whole, so that nobody reads half of it."""
 
     def __init__(self, place: Path) -> None:
         """Create a new folder in the folder `place`. Raises OSError if `place` cannot be written to."""
@@ -241,7 +242,7 @@ class BoardFolder:
         fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Write those of the files whose content has changed. `files` has the contents by path in the folder `tree`."""
+        """Write the files whose content has changed. `files` has the contents by path in the folder `tree`."""
         for name, text in files.items():
             content = text.encode() if isinstance(text, str) else text
             if self._written.get(name) != content:
@@ -287,7 +288,7 @@ def _open_lock(path: Path, flags: int) -> int:
 
 
 class Rival:
-    """A process that competes with the engine for a CPU. It rests until `compete(True)` is called."""
+    """A process that competes with the engine for a CPU. It is idle until `compete(True)` is called."""
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._is_busy = False

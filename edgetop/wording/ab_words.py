@@ -64,13 +64,13 @@ def verdict_words(ratio: Ratio) -> str:
 def change_words(ratio: Ratio) -> str:
     """Return the change from A to B with its 95 % interval, such as `+4.9 % (4.1 to 5.7)`.
 
-    A change by a factor of two or more is a factor: `x 0.012 (0.011 to 0.013)`.
+    If B is at least twice or at most half of A, a factor is returned: `x 0.012 (0.011 to 0.013)`.
     """
     return change_text(ratio.value, ratio.ci95)
 
 
 def change_text(value: float, ci95: tuple[float, float] | None) -> str:
-    """Return a ratio as a change in percent, or as a factor if the change is large.
+    """Return a ratio as a change in percent, or as a factor if it is at least 2 or at most 1/2.
 
     `ci95` is the ratio's 95 % interval, or None if unknown.
 
@@ -89,7 +89,7 @@ def _share(share: float) -> str:
 
 
 def needs_words(view: AbView) -> str:
-    """Return how long the turns of a session must last in all, for each ratio that is not precise enough yet.
+    """Return the total time of turns that would be needed, for each ratio that is not precise enough yet.
 
     For example: `turns that would tell 1 %: 4m00s for p50`. Return "" if all ratios are precise enough.
     """
@@ -144,7 +144,7 @@ def reading_words(view: AbView) -> str:
 
 
 def loads_words(view: AbView) -> str:
-    """Return how often each model was loaded, and whether that is often enough to detect a small difference."""
+    """Return how many times each model was loaded, and whether this is enough to detect a small difference."""
     loads = "one load" if view.loads == 1 else f"{view.loads} loads"
     if view.loads >= LEAST_PAIRS:
         return f"{loads} of each model; the intervals hold what loads differ by"

@@ -48,7 +48,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 
 
 def began_words(alert: Alert) -> str:
-    """Return the message when a problem begins: the problem of the alert in words.
+    """Return the message when the problem of an alert begins, such as `an inference has not come back`.
 
     If the alert is from a rule of the user, such as `p99>33ms`, the worst value so far follows.
     """
@@ -59,7 +59,7 @@ def began_words(alert: Alert) -> str:
 
 
 def ended_words(alert: Alert) -> str:
-    """Return the message when a problem is over: how long the problem lasted, and what it was.
+    """Return the message when the problem of an alert is over: for how long it lasted, and the problem.
 
     >>> ended_words(Alert("stalled", "critical", 0, 40 * 10**9))
     'over after 40.0s: an inference has not come back'
@@ -102,12 +102,12 @@ def alert_document(alert: Alert) -> dict[str, Any]:
 
 
 def alerts_document(view: AlertsView) -> list[dict[str, Any]]:
-    """Return the alerts as JSON, oldest first. The alert that only reports the end of the session is left out."""
+    """Return the alerts as JSON, oldest first, without the alert that only reports the end of the session."""
     return [alert_document(alert) for alert in reversed(view.newest_first) if alert.name != ENDED]
 
 
 def met_again_words(missing: Alert) -> str:
-    """Return the message that a deadline is met again. `missing` is the alert about the missed deadlines."""
+    """Return the message that a deadline is no longer missed. `missing` is the alert about the missed deadlines."""
     worst = f": {missing.figures.max:.3g} % of a minute's inferences at worst" if missing.figures else ""
     return f"the deadline is met again, after {_lasted(missing)}{worst}"
 

@@ -1,10 +1,10 @@
-"""The memory that TFLite's interpreter reserves for tensors (its arena), and how the size is known, in words."""
+"""The memory that TFLite's interpreter reserves for tensors (its arena), and how its size was found, in words."""
 
 from edgetop import formatting
 
 
 def arena_words(arena_bytes: float, arena_from: str | None) -> str:
-    """Return the size of TFLite's tensor memory (its arena) and how the size is known.
+    """Return the size of TFLite's tensor memory (its arena), and how the size was found.
 
     `arena_from` is `tensors` if the size was computed from the tensors' addresses. With any other value, the size was
     measured as memory growth.

@@ -1,4 +1,4 @@
-"""The summary of a session for a viewer of many boards: its verdict, gates and figures. It is made on the board."""
+"""The summary of a session for a viewer of many boards: its verdict, gates and figures. The board makes the summary."""
 
 from collections.abc import Sequence
 
@@ -24,9 +24,9 @@ MAX_MESSAGE = 160
 
 
 class Summaries:
-    """Makes the messages on one session for one viewer.
+    """Makes the messages about one session for one viewer.
 
-    The first message has the whole summary. Each later message has only what changed after the message before it.
+    The first message has the whole summary. Each later message has only what changed since the previous message.
     """
 
     def __init__(self, gates: Sequence[str]) -> None:
@@ -105,10 +105,10 @@ class Summaries:
         )  # fmt: skip
 
     def _take_courses(self, view: MonitorView) -> tuple[int, int, Course, Course]:
-        """Return `(step_s, end_s, p99 course, heat course)`: two series of values at equal steps of time.
+        """Return `(step_s, end_s, p99 course, heat course)`. A course is a series of values, one for each step of time.
 
-        `step_s` is the length of a step and `end_s` the end of the last step, in seconds. The result changes only at
-        the end of a step.
+        `step_s` is the length of a step and `end_s` the end of the last step, in session seconds. The result changes
+        only when a step ends.
         """
         now_s = view.progress.now_ns // NS
         step_s = next((step for step in STEPS_S if now_s < COURSE * step), STEPS_S[-1])
@@ -139,9 +139,9 @@ def _token_figures(view: MonitorView) -> dict[str, float | None]:
 
 
 def _course(points: Points | None, steps: int, scale: float) -> Course:
-    """Return a value for each of `steps` equal steps of time: the highest value of the step, multiplied by `scale`.
+    """Return the highest value of a timeline in each of `steps` equal steps of time, multiplied by `scale`.
 
-    The value is None for a step without data. `points` is the timeline to summarise. If it is None, return ().
+    The value is None for a step without data. If there is no timeline (`points` is None), return ().
     """
     if points is None or not steps:
         return ()

@@ -16,7 +16,7 @@ def cache_sizes(caches: Sequence[Cache]) -> str:
 
 
 def fit_words(working_sets: Sequence[tuple[str, int | None]], caches: Sequence[Cache]) -> list[str]:
-    """Return two lines: how many operators are too large for each cache, and the largest operator.
+    """Return two lines: for each cache, how many operators are too large for it; and the largest operator.
 
     Return [] if nothing is known. `working_sets` has, for each operator, its name and the bytes that it reads and
     writes, or None if unknown. Names must be safe to print.

@@ -37,8 +37,8 @@ _OF_PROCESS = ("process", "process-now", "process-memory", "between")  # kinds w
 def clue_words(clue: Clue, begin_s: int | None = None, *, has_ids: bool = False) -> str:
     """Return one piece of evidence for the cause of a slowdown, as a sentence with its time.
 
-    `begin_s` is a time, in seconds of the session, that stands beside the sentence and is therefore not repeated in it.
-    `has_ids` says that the sentence names sensors by their ids, such as `throttle/thermal`, and not in words.
+    `begin_s` is a session second that is shown beside the sentence, and therefore left out of it. `has_ids`: whether
+    the sentence names sensors by their ids, such as `throttle/thermal`, and not in words.
     """
     when = "" if clue.at_s is None or clue.at_s == begin_s else f" at {clock_time(clue.at_s * NS)}"
     words = _words(clue, when, has_ids=has_ids)
@@ -98,7 +98,7 @@ def _words(clue: Clue, when: str, *, has_ids: bool) -> str:  # noqa: C901, PLR09
 
 
 def _figure(value: float, unit: str) -> str:
-    """Return a value as text, without its unit. A value per second (`/s`) of 10 or more, or of 0, has no decimals."""
+    """Return a value as text, without its unit. A rate per second of at least 10, or of 0, has no decimals."""
     return f"{value:.0f}" if unit.endswith("/s") and (value >= 10 or not value) else reading(value, unit)
 
 

@@ -1,4 +1,4 @@
-"""What the counters of the CPU and the kernel say about an inference, in words."""
+"""The events that the CPU and the kernel counted in an inference, in words."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ FEW = 100  # numbers below it have two digits
 
 
 def counter_words(figures: EventFigures | None) -> str:
-    """Return what was counted per inference, on average. Return "" if nothing is known.
+    """Return the mean number of events of each kind in an inference, or "" if no kind was counted.
 
     >>> counter_words(EventFigures(cycles=2_104_000, ipc=1.874, clock_mhz=1795.2, cache_misses=310, migrations=0.066))
     '2.10 M cycles at 1795 MHz, 1.87 instructions a cycle, 310 cache misses, 0.066 migrations'
@@ -37,9 +37,9 @@ def counter_words(figures: EventFigures | None) -> str:
 
 
 def operator_counter_words(events: OperatorEvents | None) -> str:
-    """Return what was counted in one operator per inference, on average. Return "" if nothing was counted.
+    """Return the mean number of events of each kind in one operator of an inference, or "" if no kind was counted.
 
-    Each estimated count has its 95 % interval in brackets. Page faults have none, because they are counted exactly.
+    Each estimated number has its 95 % interval in brackets. The number of page faults has none, because it is exact.
 
     >>> operator_counter_words(OperatorEvents(page_faults=12, cycles=2e6, ci95={"cycles": (1.8e6, 2.2e6)}))
     '2.00 M cycles (1.80 M to 2.20 M), 12 page faults'
@@ -64,9 +64,9 @@ def operator_counter_words(events: OperatorEvents | None) -> str:
 
 
 def operator_counter_columns(events: Sequence[OperatorEvents | None]) -> Mapping[str, Sequence[str]]:
-    """Return a table of what was counted in operators: the cells of each column, by heading.
+    """Return a table of the events that were counted in operators, as a dict of each column's cells by heading.
 
-    Columns without any event are left out, so the result may be {}.
+    Kinds of events that were not counted have no column, so the result may be {}.
     """
     return {
         heading: [formatting.or_unknown(None if one is None else getattr(one, name), shown) for one in events]
@@ -83,9 +83,9 @@ def operator_counter_columns(events: Sequence[OperatorEvents | None]) -> Mapping
 
 
 def notes_words(every: Mapping[str, int]) -> str:
-    """Return which of the counts of operators are estimates, because only some events were noted. Return "" if none is.
+    """Return which numbers of events in operators are estimates, because only some events were noted, or "" if none is.
 
-    `every` has, by the kind of event, how many events there are for each noted event. 1 means that all were noted.
+    `every` has n for each kind of event of which every n-th event was noted. If n is 1, the number is exact.
 
     >>> notes_words({"cycles": 100_000, "page-faults": 1})
     'counted by notes of one in 100000 cycles: estimates'

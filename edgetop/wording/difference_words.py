@@ -26,9 +26,9 @@ def difference_sentence(name: str, base: str, figures: Sequence[Compared]) -> st
     """Return one sentence about how `name` differs from `base`. Both are names of sessions or groups.
 
     The first of `figures` decides whether `name` is called faster or slower. Each figure is shown with its change in
-    percent and, in brackets, the 95 % interval. Figures without a certain difference come last; if all are such, only
-    the first figure is shown. At the end, a second sentence says how much measuring would make a difference certain, if
-    that is known. The second example shows only the text after the colon.
+    percent and, in brackets, the 95 % interval. Figures without a certain difference come last; if no difference is
+    certain, only the first figure is shown. A second sentence says how much measuring would make a difference certain,
+    if this is known. The second example shows only the text after the colon.
 
     >>> p50 = Compared("p50", "faster", 0.69, (0.67, 0.71))
     >>> difference_sentence("int8", "fp32", [p50, Compared("p99", "unknown", 0.95, (0.8, 1.1))])
@@ -79,9 +79,9 @@ def _unknown(one: Compared) -> str:
 
 
 def _needed(unknown: Sequence[Compared]) -> str:
-    """Return a sentence on how much measuring would make the difference of a figure certain.
+    """Return a sentence on how much measuring would make the difference of a figure certain, or "" if unknown.
 
-    The sentence is about the first figure in `unknown` for which that is known. Return "" if there is no such figure.
+    The sentence is about the first figure in `unknown` for which this is known.
     """
     for one in unknown:
         if needs := needs_text(one.needs_sessions, one.needs_s, is_lone=one.is_lone):
@@ -90,10 +90,10 @@ def _needed(unknown: Sequence[Compared]) -> str:
 
 
 def needs_text(sessions: int | None, seconds: float | None, *, is_lone: bool = False) -> str:
-    """Return how much measuring in total would make a difference certain, or "" if that is not known.
+    """Return how much measuring in total would make a difference certain, or "" if this is unknown.
 
-    `sessions` is the number of sessions that each side needs. `seconds` is the time of all of them together. `is_lone`
-    says that each side has one session now, so the number is a lower limit.
+    `sessions` is how many sessions each side of the comparison needs, and `seconds` how long the sessions of both sides
+    last together. `is_lone`: whether each side has only one session now, so that `sessions` is a lower limit.
 
     >>> needs_text(7, 840.0), needs_text(5, None, is_lone=True), needs_text(None, 90.0), needs_text(None, None)
     ('7 sessions of each (14m00s in all)', 'at least 5 sessions of each', '1m30s of measuring in all', '')

@@ -89,7 +89,7 @@ _METERS = {
 
 
 def meter_name(kind: str | None) -> str:
-    """Return the name of a power meter for reading, such as `INA226`, or `meter` if `kind` is None."""
+    """Return the name of a power meter as users know it, such as `INA226`, or `meter` if `kind` is None."""
     return "meter" if kind is None else _METERS.get(kind, kind.upper()).removeprefix("the ")
 
 

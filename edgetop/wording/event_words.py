@@ -12,7 +12,7 @@ from edgetop.wording.throttle_words import throttle_begin_words, throttle_end_wo
 
 
 def worded(event: Event) -> Event:
-    """Return the event with a message. A recorded event has its message already, and is returned unchanged."""
+    """Return the event with a message. A recorded event is returned unchanged, because it has a message already."""
     if not isinstance(event, DerivedEvent):
         return event
     return Event(event.t_ns, event.body, event.severity, event.source, _message(event))

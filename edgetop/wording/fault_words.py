@@ -7,7 +7,7 @@ if TYPE_CHECKING:  # A run loads this module before its engine has started, and 
 
 
 def fault_words(fault: "Fault") -> str:
-    """Return a sentence that says that a figure is not available because of an internal error.
+    """Return a sentence that says which internal error makes a figure unavailable.
 
     >>> from edgetop.analysis.faults import Fault
     >>> fault_words(Fault("slowdowns", "sensors", "ValueError: empty", ""))

@@ -40,7 +40,7 @@ def silence_words(silence: Silence | None) -> str:
 
 
 def share_silence_words(silence: ShareSilence | None) -> str:
-    """Return why it is unknown how much throughput is left after throttling. Return "" if `silence` is None."""
+    """Return why it is unknown how much throughput remains after throttling, or "" if `silence` is None."""
     return SHARE_SILENCES[silence] if silence else ""
 
 
@@ -60,7 +60,7 @@ def unsuitable_words(error: UnsuitableError, ambient_c: float) -> str:
 
 
 def outlook(view: ForecastView) -> str:
-    """Return the forecast as a sentence, or "" if there is none.
+    """Return the forecast of temperatures as a sentence, or "" if there is no forecast.
 
     For example: `throttles at 80 C in 4m10s (3m00s to 6m02s), steady 91.0 C (88.2 to 95.1)`.
     """
@@ -75,7 +75,10 @@ def outlook(view: ForecastView) -> str:
 
 
 def time_left(view: ForecastView) -> str:
-    """Return the forecast in a few words, such as `trip in 4m10s` or `steady 71 C`, or "" if there is none."""
+    """Return the forecast of temperatures in a few words, such as `trip in 4m10s` or `steady 71 C`.
+
+    Return "" if there is no forecast.
+    """
     if view.will_throttle and view.trip_in_s:
         return f"trip in {_duration(view.trip_in_s.value)}"
     if view.will_throttle is False and view.steady_c:
@@ -84,7 +87,7 @@ def time_left(view: ForecastView) -> str:
 
 
 def left(view: ForecastView) -> str:
-    """Return how much throughput is left after throttling, or "" if that is unknown.
+    """Return how much throughput remains after throttling, or "" if unknown.
 
     For example: `then 71 to 89 % of the throughput`.
     """
@@ -106,7 +109,7 @@ def time_words(trip: Estimate) -> str:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration as text without tenths of a second, such as `12s`, because no forecast is that precise."""
+    """Return a duration as text in whole seconds, such as `12s`, because no forecast is more precise."""
     whole = round(seconds)
     return f"{whole}s" if whole < 60 else duration(whole * NS)
 

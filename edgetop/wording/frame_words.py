@@ -10,7 +10,7 @@ _NAMES: Mapping[str, str] = {TOTAL: "frame", BETWEEN: "between stages", QUEUE: "
 
 
 def stage_name(stage: StageView) -> str:
-    """Return the name of one part of a frame's time. Time between the named parts has a name too.
+    """Return the name of a stage (one part of a frame's time). The time between stages has a name, too.
 
     >>> [stage_name(StageView(id, 1, 1.0, 1.0, 1.0, 1.0)) for id in ("stage/capture", BETWEEN)]
     ['capture', 'between stages']
@@ -29,7 +29,7 @@ def frame_words(view: FramesView) -> str:
 
 
 def stage_document(stage: StageView) -> Document:
-    """Return the times of one part of a frame as JSON.
+    """Return the times of a stage (one part of a frame's time) as JSON.
 
     The keys must stay the same, because programs of users read them.
     """

@@ -34,10 +34,7 @@ ABSENT: Mapping[str, str] = {
 
 
 def gate_words(result: GateResult) -> str:
-    """Return a gate with its measured value, or with the reason why the value is unknown.
-
-    The text begins with the gate itself, such as `p99>33ms`.
-    """
+    """Return a gate, such as `p99>33ms`, followed by its measured value, or by the reason why the value is unknown."""
     gate = result.gate
     stream = f"{result.stream}: " if result.stream else ""
     return f"{gate.text}: {stream}{_unknown(result) if result.value is None else _value(result, result.value)}"

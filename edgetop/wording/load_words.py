@@ -110,7 +110,7 @@ def load_words(load: Load) -> str:
 
 
 def headroom_words(headroom_ms: float) -> str:
-    """Return by how many ms p99 stays below the deadline, or exceeds it. `headroom_ms` is the deadline less p99.
+    """Return how far p99 is below or above the deadline. `headroom_ms` is the deadline minus p99, in ms.
 
     >>> headroom_words(8.1), headroom_words(-2)
     ('p99 leaves 8.100 ms', 'p99 exceeds it by 2.000 ms')
@@ -153,7 +153,7 @@ _UNSEEN = {
 
 
 def unseen_words(why: str | None) -> str:
-    """Return why some other processes cannot be seen, or "" if all can be seen.
+    """Return why some other processes cannot be seen, or "" if all processes can be seen.
 
     `why` is the code in `Methodology.background_unseen`, or None.
 

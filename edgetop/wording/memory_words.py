@@ -6,7 +6,7 @@ from edgetop.session.seconds import NS
 
 
 def leak_rate(growth: GrowthView) -> str:
-    """Return how fast memory grows, such as `12 MiB/h`, or "" if the growth is no leak."""
+    """Return how fast the engine's memory grows, such as `12 MiB/h`, or "" if the growth is no leak."""
     if not growth.is_leak or growth.mib_per_h is None:
         return ""
     value = growth.mib_per_h.value
@@ -14,6 +14,6 @@ def leak_rate(growth: GrowthView) -> str:
 
 
 def leak_ends(growth: GrowthView) -> str:
-    """Return how long the memory will last, such as `full in 12h32m`, or "" if that is unknown."""
+    """Return when the memory will be full because of a leak, such as `full in 12h32m`, or "" if unknown."""
     left = growth.hours_left
     return "" if left is None else f"full in {formatting.duration(left * HOUR_S * NS)}"

@@ -1,4 +1,4 @@
-"""The findings of the analysis as notices: a message, what to do about it, and figures for JSON.
+"""The findings of the analysis as notices: a message, what the user can do, and figures for JSON.
 
 The screen, the report, its JSON document and comparisons show the same notice.
 """
@@ -146,7 +146,7 @@ def _advice(finding: Finding) -> str:
 
 
 def _told(finding: Finding) -> tuple[str, _Figures]:  # noqa: C901, PLR0911, PLR0912  a sentence for each finding
-    """Return `(message, figures)` of a finding. The keys of the figures are their keys in the JSON document."""
+    """Return `(message, figures)` of a finding. The figures are a dict by JSON key."""
     match finding:
         case of.PartsFailed(parts, fault):
             names = ", ".join(parts)
@@ -247,7 +247,7 @@ def _hint(hint: Hint) -> str:  # noqa: C901, PLR0911  a sentence for each hint
 
 
 def providers_words(providers: Iterable[str]) -> str:
-    """Return the names of what runs operators, such as accelerators, joined to a phrase without repetitions.
+    """Return the names of providers (what runs operators, such as an accelerator) as a phrase without repetitions.
 
     >>> providers_words(("XNNPACK", "CPU", "CPU"))
     'the CPU and XNNPACK'
@@ -272,7 +272,7 @@ def _share(operators: Iterable[OperatorView]) -> str:
 
 
 def _names(operators: Sequence[OperatorView]) -> str:
-    """Return the operators with the largest share of the time, such as `conv1 (Conv, 31.0 %), fc (Gemm, 12.0 %)`."""
+    """Return the operators with most time and their shares, such as `conv1 (Conv, 31.0 %), fc (Gemm, 12.0 %)`."""
     largest = sorted(operators, key=lambda operator: -operator.share)
     named = ", ".join(
         f"{short_name(o)} ({o.op_type}{f', {percent(o.share)}' if o.settled else ''})" for o in largest[:_NAMED]
@@ -283,8 +283,8 @@ def _names(operators: Sequence[OperatorView]) -> str:
 def _event(lasting: Lasting) -> tuple[str, _Figures]:
     """Return `(message, figures)` of a recorded warning or error.
 
-    If it occurred several times, the message says how often and when. If inferences were lost, the message says how
-    many in total.
+    If it occurred several times, the message says how often and when. If inferences were lost, the message has their
+    total number.
     """
     event, times = lasting.first, lasting.times
     if times == 1:
@@ -312,7 +312,7 @@ def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
 def _between(slope: Slope, rate: str) -> str:
     """Return the 95 % interval of a memory leak as two numbers without a unit, such as `10 to 14`.
 
-    `rate` is the leak as text, such as `12 MiB/h`. The numbers are in the same unit.
+    `rate` is the leak as text, such as `12 MiB/h`. Its unit is that of the two numbers.
     """
     scale = 1024 if rate.endswith("GiB/h") else 1
     return f"{slope.low / scale:.1f} to {slope.high / scale:.1f}"

@@ -1,4 +1,4 @@
-"""What limits the speed of operators, and the energy that operators take, in words."""
+"""What limits the speed of operators, and how much energy operators take, in words."""
 
 from collections.abc import Sequence
 
@@ -29,9 +29,8 @@ _ENERGY_UNKNOWN = {
 def bound_unknown_words(ceilings: Ceilings | None, precision: str | None, provider: str) -> str:
     """Return why it is unknown whether arithmetic or memory limits operators, or "" if it can be known.
 
-    `ceilings` are the measured limits of the board, or None if they were not measured. `precision` is the data type
-    with which the model computes, such as `float32`, or None if unknown. `provider` is what runs the operators, such as
-    `CUDA`.
+    `ceilings`: the measured limits of the board; None if they were not measured. `precision`: the data type in which
+    the model computes, such as `float32`; None if unknown. `provider`: what runs the operators, such as `CUDA`.
     """
     if provider not in ON_CPU:
         return f"ceilings are measured of the CPU, not of {provider}"
@@ -56,20 +55,20 @@ def ceiling_words(ceilings: Ceilings) -> str:
 
 
 def rate_mark(not_measurable: str | None) -> str:
-    """Return the mark that a table shows for a bandwidth that cannot be measured: `<1us`, `>max` or `-`.
+    """Return what a table shows in place of a bandwidth that cannot be measured: `<1us`, `>max` or `-`.
 
-    `not_measurable` is the reason: TOO_SHORT, ABOVE_CEILING or another text. It is None if the bandwidth is known; the
-    result is then "".
+    `not_measurable` is the reason: TOO_SHORT, ABOVE_CEILING or another text. None means that the bandwidth is known,
+    and the result is "".
     """
     return {None: "", TOO_SHORT: "<1us", ABOVE_CEILING: ">max"}.get(not_measurable, UNKNOWN)
 
 
 def not_measurable_words(reasons: Sequence[str | None]) -> str:
-    """Return how many operators have a bandwidth that cannot be measured, and why. Return "" if there are none.
+    """Return how many operators have a bandwidth that cannot be measured, and why, or "" if there are none.
 
     `reasons` has a value for each operator: TOO_SHORT, ABOVE_CEILING or another text, or None if its bandwidth is
-    known. Only the first two of these are counted. In the result, each reason begins with the mark that tables show for
-    it, such as `<1us`.
+    known. Only operators with TOO_SHORT or ABOVE_CEILING are counted. Each reason begins with what tables show in place
+    of the bandwidth, such as `<1us`.
 
     >>> not_measurable_words([None, ABOVE_CEILING, TOO_SHORT, TOO_SHORT])
     'not measurable: >max of 1 operator, whose bytes came from a cache; <1us of 2 operators, too short for the clock'
@@ -101,7 +100,8 @@ def energy_unknown_words(unknown: NotTold) -> str:
 def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
     """Return the energy of each operator in mJ as text, such as `1.25`, or `-` if it is unknown.
 
-    If only the sum of some operators is known, each of them shows the sum after the same letter: `a1.25`.
+    If only the total of a group of operators is known, each of them has this total, after a letter for the group:
+    `a1.25`.
     """
     groups = [one.energy_group for one in operators]
     several = sorted({number for number in groups if number is not None and groups.count(number) > 1})
@@ -117,8 +117,8 @@ def energy_cells(operators: Sequence[OperatorFigures]) -> list[str]:
 def operator_energy_words(energies: OperatorEnergies, position: int) -> str:
     """Return the energy of one operator in an inference with its interval, or "" if it is unknown.
 
-    `position` is the operator's position in run order, from 0. If only the sum with neighbours is known, the text says
-    so.
+    `position` is the operator's position in run order, from 0. If only the sum over neighbouring operators is known,
+    the text is about this sum, and says so.
     """
     group = next((one for one in energies.groups if one.first <= position <= one.last), None)
     if group is None:
@@ -130,10 +130,10 @@ def operator_energy_words(energies: OperatorEnergies, position: int) -> str:
 
 
 def energy_stands_out(operators: Sequence[OperatorFigures]) -> str:
-    """Return a sentence about the operator that takes more of the energy than of the time.
+    """Return a sentence about the operator whose share of the energy most exceeds its share of the time.
 
-    The operator with the largest difference between these two shares is chosen. Return "" if the difference is small
-    for all operators. Operators whose energy is only known as a sum with others do not count.
+    Return "" if the two shares hardly differ for any operator. Operators whose energy is only known as a sum with that
+    of others are left out.
     """
     groups = {one.energy_group: one.energy_mj for one in operators if one.energy_mj and one.energy_group is not None}
     whole, numbers = sum(groups.values()), [one.energy_group for one in operators]
@@ -154,8 +154,8 @@ _WHY = {
 def engine_providers_words(engine: EngineInfo, operators: Sequence[OperatorView]) -> str:
     """Return the providers of an engine (what runs operators, such as `CUDA`), joined by `+`.
 
-    If there are several and the operators were profiled, each provider has its share of the time. `operators` are the
-    profiled operators; empty if none were profiled.
+    If there are several providers, each has its share of the time. `operators`: the profiled operators, from which the
+    shares are computed. If it is empty, there are no shares.
 
     >>> engine = EngineInfo(providers=("CUDA", "CPU"))
     >>> engine_providers_words(engine, [])
@@ -171,10 +171,9 @@ def engine_providers_words(engine: EngineInfo, operators: Sequence[OperatorView]
 
 
 def provider_words(one: ProviderShare) -> str:
-    """Return how many operators ran on one provider (such as a GPU) and for which share of the time.
+    """Return how many operators ran on one provider (such as a GPU), and their share of the time.
 
-    For example: `CUDA: 52 operators, 97 % of the time`. If that is unknown, or if the provider was not used, return
-    why.
+    For example: `CUDA: 52 operators, 97 % of the time`. If no operators ran on it, or if this is unknown, return why.
     """
     if one.why in _WHY:
         return f"{one.name}: requested, but {_WHY[one.why]}"
@@ -197,9 +196,9 @@ def reason_words(reasons: Sequence[FallbackReason] | None) -> list[str]:
 
 
 def fallback_text(reason: str, operators: int | None) -> str:
-    """Return `reason`, and behind it the number of operators in brackets, such as `kernel not found (2 operators)`.
+    """Return `reason`, followed by a number of operators in brackets, such as `kernel not found (2 operators)`.
 
     `reason` is the runtime's reason why operators fell back to the CPU. `operators` is the number of operators that the
-    runtime names with it, or None if it names none; then only `reason` is returned.
+    runtime names with it. If it names none (None), only `reason` is returned.
     """
     return f"{reason} ({formatting.quantity(operators, 'operator')})" if operators else reason

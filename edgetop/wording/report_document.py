@@ -56,7 +56,7 @@ def report_document(analysis: Folds) -> dict[str, Any]:
 def to_json(value: Any) -> Any:
     """Return a value as plain JSON: dicts, lists, numbers, texts and None.
 
-    A dataclass becomes a dict. A field with `omit` in its metadata is left out if the field's value is None.
+    A dataclass becomes a dict. A field whose value is None is left out if its metadata has `omit`.
     """
     if type(value) in _AS_JSON:
         return _AS_JSON[type(value)](value)
@@ -74,7 +74,7 @@ def to_json(value: Any) -> Any:
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     """Return the part `verdict` of the document: the state of the session in words.
 
-    Its key `now` has the present state or, if the session is over, the state in which it ended.
+    The value of the key `now` is the present state or, if the session is over, the state in which it ended.
     """
     return {
         "now": verdict_words.now(verdict),
@@ -120,7 +120,7 @@ def _threads_json(threads: ThreadView) -> dict[str, Any]:
 def _tail_json(tail: TailView) -> dict[str, Any]:
     """Return the part `tail` of the document: the slowest inferences and their causes.
 
-    Its lists are empty if no inference is much slower than the rest.
+    Its lists are empty if no inference is much slower than the median.
     """
     return {
         "stands_out": STANDS_OUT,

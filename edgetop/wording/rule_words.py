@@ -1,4 +1,4 @@
-"""Read gates and alert rules, such as `p99>33ms`, from text. An error says what to write instead."""
+"""Makes gates and alert rules from texts such as `p99>33ms`. An error message says what to write instead."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Sensors in words: their names, why one has no reading, and quantities for which there is no sensor."""
+"""Sensors in words: their names, why a sensor has no reading, and quantities for which there is no sensor."""
 
 from collections.abc import Callable, Mapping
 
@@ -71,12 +71,12 @@ def unit_words(unit: str) -> str:
 
 
 def no_reading_words(track: TrackView) -> str:
-    """Return why a sensor has no current reading, or "" if it has one."""
+    """Return why a sensor has no present reading, or "" if it has a reading."""
     return track.reason or ("" if track.count else "not read yet")
 
 
 def missing_words(missing: MissingSensor) -> str:
-    """Return which quantity has no sensor, why, and the command that would help.
+    """Return which quantity has no sensor, the reason, and the command that would make it measurable.
 
     >>> missing_words(MissingSensor("power", "no such chip", "modprobe ina3221"))
     'power: no such chip (modprobe ina3221)'

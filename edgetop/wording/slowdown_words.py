@@ -12,7 +12,7 @@ _AFTER: dict[Then, str] = {"": "full speed again after", "slower": "slower still
 
 
 def slower_words(slowdown: Slowdown) -> str:
-    """Return how much slower the model is during a slowdown.
+    """Return by how much the model is slower during a slowdown.
 
     >>> slower_words(Slowdown(0, None, "thermal", 1.314, 0.9, ()))
     '31 % slower'
@@ -39,7 +39,7 @@ def sizes_words(sizes: InputSizes) -> str:
 
 
 def slowdown_words(slowdown: Slowdown) -> str:
-    """Return how much slower the model is during a slowdown, and the cause.
+    """Return by how much the model is slower during a slowdown, and why.
 
     >>> from edgetop.analysis.slowdowns.clue import Clue
     >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))
@@ -52,9 +52,7 @@ def slowdown_words(slowdown: Slowdown) -> str:
 
 
 def streams_words(names: Sequence[str]) -> str:
-    """Return one or two names, or the first of more names and how many more there are.
-
-    `names` are the names of models that run side by side.
+    """Return the names of streams (models that run side by side), shortened if there are more than two.
 
     >>> streams_words(("yolo.onnx", "cls.onnx", "rec.onnx")), streams_words(("yolo.onnx", "cls.onnx"))
     ('yolo.onnx and 2 more', 'yolo.onnx and cls.onnx')
@@ -66,7 +64,7 @@ def streams_words(names: Sequence[str]) -> str:
 
 
 def slowdown_end_words(slowdown: Slowdown) -> str:
-    """Return the message at the end of a slowdown: what came after it, how long it lasted, and its cause.
+    """Return the message at the end of a slowdown: the new state, how long the slowdown lasted, and its cause.
 
     >>> slowdown_end_words(Slowdown(0, 20 * 10**9, "thermal", 1.314, 0.9, (), then="slower"))
     'slower still after 20.0s (thermal)'

@@ -35,7 +35,7 @@ TAIL_CAUSES = {
 
 
 def part_words(part: TailPart) -> str:
-    """Return how many of the slowest inferences have one cause, and the cause.
+    """Return how many of the slowest inferences have one cause, followed by this cause.
 
     >>> part_words(TailPart("contention", 22, (("stress-ng", 20),)))
     '22 while another process took the CPU (stress-ng)'
@@ -45,7 +45,7 @@ def part_words(part: TailPart) -> str:
 
 
 def cause_words(part: TailPart) -> str:
-    """Return a cause of slow inferences, and how often each process or other thing caused it.
+    """Return a cause of slow inferences, with the number of inferences for each process or other thing that caused it.
 
     >>> cause_words(TailPart("contention", 22, (("stress-ng", 20),)))
     'while another process took the CPU (stress-ng 20)'
@@ -55,15 +55,18 @@ def cause_words(part: TailPart) -> str:
 
 
 def tail_words(parts: Sequence[TailPart]) -> str:
-    """Return all causes of the slowest inferences in one line, each with its number of inferences; "" without any."""
+    """Return all causes of the slowest inferences in one line, each with its number of inferences.
+
+    Return "" if there are no slow inferences.
+    """
     return ", ".join(map(part_words, parts))
 
 
 def inference_words(one: SlowInference) -> str:
     """Return why one inference was slow, and for which share of the lost time the cause is responsible.
 
-    The lost time is the time by which the inference was slower than usual. If the session has several streams (models
-    of one program), the name of the inference's stream comes last.
+    The lost time is that by which the inference was slower than usual. If the session has several streams (models of
+    one program), the name of the inference's stream comes last.
 
     >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
@@ -74,7 +77,7 @@ def inference_words(one: SlowInference) -> str:
 
 
 def tail_lines(tail: TailView, most: int) -> list[str]:
-    """Return lines: a table of the causes of the slowest inferences, and a table of the slowest inferences.
+    """Return the lines of two tables: the causes of the slowest inferences, and the slowest inferences themselves.
 
     `most` is the largest number of inferences in the second table, the slowest first.
     """
@@ -123,7 +126,7 @@ def _inference_document(one: SlowInference) -> Document:
 
 
 def _evidence(part: TailPart, tail: TailView) -> list[str]:
-    """Return the evidence for one cause of slow inferences, such as `measured around 20 of 22`, in several texts."""
+    """Return the pieces of evidence for one cause of slow inferences, such as `measured around 20 of 22`."""
     of_cause = [one for one in tail.slowest if one.cause == part.cause]
     proven = sum(one.is_proven for one in of_cause)
     shares = sorted(one.share for one in of_cause if one.share is not None)

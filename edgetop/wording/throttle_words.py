@@ -10,9 +10,7 @@ from edgetop.wording.sensor_words import sensor_name
 
 
 def throttle_words(throttle: ThrottleAt) -> str:
-    """Return the cause of a throttling, and the clock that fell because of it.
-
-    If no clock fell, the sensor is named instead.
+    """Return the cause of a throttling, and the clock that fell because of it or, if no clock fell, the sensor.
 
     >>> from edgetop.analysis.slowdowns.throttles import ThrottleSpan
     >>> fell = ThrottleSpan(0, None, "thermal", "throttle/thermal", None, None, None, 1267.0, 85.5, 1728.0)
@@ -44,8 +42,8 @@ def throttle_end_words(throttle: ThrottleAt) -> str:
 def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
     """Return a summary of all throttling in a session in one line, or "" if there was none.
 
-    `throttles` and `share` are the values of `throttles` and `throttled_share` in the JSON report. The share of the
-    time is 0 to 1.
+    `throttles` and `share` are the values of `throttles` and `throttled_share` in the JSON report. `share` is the
+    throttled share of the time, 0 to 1.
 
     >>> span = {"cause": "thermal", "min_clock_mhz": 1037.0, "max_temp_c": 85.2, "latency_ratio": 1.32}
     >>> throttles_words([span] * 3, 0.12)
@@ -67,7 +65,8 @@ def throttles_words(throttles: Sequence[Document], share: float | None) -> str:
 def _worst(clock: str, mhz: float | None, heat_c: float | None, *, best_mhz: float | None = None) -> Iterator[str]:
     """Yield the lowest clock and the highest temperature of a throttling in words. Unknown values are left out.
 
-    `clock` is the name of the clock, and `mhz` its lowest value. `best_mhz` is its value before, or None if unknown.
+    `clock` is the name of the clock, and `mhz` its lowest value. `best_mhz` is the clock's value before the throttling,
+    or None if unknown.
     """
     if mhz is not None and best_mhz is None:  # The clock may not have fallen.
         yield f"lowest {clock} {reading(mhz, 'MHz')} MHz"

@@ -8,7 +8,7 @@ from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 def token_words(view: GenerationView) -> str:
     """Return the speed of token generation in words, such as `12.4 tok/s TTFT 812 ITL 80.1 ms`.
 
-    The rate and ITL (the time between tokens) are of the last ten seconds. TTFT (the time to the first token) is of all
+    The rate and ITL (the time between tokens) cover the last ten seconds. TTFT (the time to the first token) covers all
     requests.
     """
     rate = or_unknown(view.recent_decode_per_s, formatting.rate)

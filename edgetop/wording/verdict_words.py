@@ -66,7 +66,7 @@ def first(verdict: Verdict) -> str:
 
 
 def _with_streams(verdict: Verdict) -> str:
-    """Return the present state. If several models run, the names of the models in this state follow.
+    """Return the present state, followed by the names of the models in this state if several models run.
 
     >>> _with_streams(Verdict(State.SLOWED, "warning", streams=("yolo.onnx", "cls.onnx")))
     'SLOWED yolo.onnx and cls.onnx'
@@ -87,7 +87,7 @@ class Headline:
 
 
 def _change_words(verdict: Verdict) -> tuple[str, str]:
-    """Return the change of the latency in words, and in fewer words. Both are "" if it did not change by a percent.
+    """Return the change of the latency as a longer and a shorter text. Both are "" for a change of less than a percent.
 
     >>> _change_words(Verdict(State.SLOWED, "warning", p50_change=0.33, is_of_mean=True))
     ('mean 33 % slower', 'mean +33 %')
@@ -159,7 +159,7 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
 
 
 def also(verdict: Verdict) -> tuple[str, ...]:
-    """Return the other problems that exist now, besides the state itself, each in a few words."""
+    """Return the present problems other than the state itself, each in a few words."""
     is_explained = verdict.state is not State.GATE_EXCEEDED
     return tuple(_in_short(other, is_explained=is_explained) for other in verdict.also)
 
@@ -167,7 +167,7 @@ def also(verdict: Verdict) -> tuple[str, ...]:
 def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
     """Return the state in a few words.
 
-    For missed deadlines, the words include the reason, unless `is_explained` (the reader knows the reason already).
+    For missed deadlines, the reason follows, unless the reader knows the reason already (`is_explained`).
     """
     if verdict.state is State.MISSING_DEADLINE:
         share = next(one.share for one in verdict.reasons if isinstance(one, why.MissedNow))
@@ -204,7 +204,7 @@ def evidence(verdict: Verdict) -> tuple[str, ...]:
 
 
 def now(verdict: Verdict) -> str:
-    """Return the present state in capitals. If the session is over, it is the state in which the session ended."""
+    """Return the present state in capitals. For a session that is over, return the state in which it ended."""
     return STATES[verdict.now]
 
 
@@ -291,7 +291,7 @@ def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a 
 
 
 def past_words(trouble: why.Past, *, of_several: bool = False) -> str:  # noqa: C901, PLR0911  a sentence for each
-    """Return one past problem in the past tense. `of_several` says that several models had it, for the grammar.
+    """Return one past problem in the past tense. `of_several`: whether several models had the problem, for the grammar.
 
     >>> past_words(why.OfStreams(("det.onnx", "cls.onnx"), why.MissedDeadline(33, 0.02, None)))
     'det.onnx and cls.onnx missed their deadline of 33 ms: 2.0 %'

@@ -77,7 +77,7 @@ def _memory(memory: of.MemoryLeft) -> str:
 
 
 def elapsed_words(view: "MonitorView") -> str:
-    """Return the elapsed time. If a duration was requested, it follows, with the time of day of the session's end."""
+    """Return the elapsed time of the session. A requested duration follows, and the time of day of its end."""
     progress, manifest = view.progress, view.manifest
     now = formatting.elapsed(progress.now_ns)
     if not progress.duration_ns or progress.measured_ns is None or progress.phase != "measure":

@@ -52,10 +52,10 @@ class SensorValues:
         self._places = {name: of for name, of in places.items() if name in wanted}
 
     def fold(self, ended_ns: int | None = None) -> Iterator[Piece]:
-        """Yield `(first_s, values)` once for all seconds that became complete since the last call, if any.
+        """Yield `(first_s, values)` once, for all seconds that became complete since the last call, if there are any.
 
-        `first_s` is the first of these seconds. `values` is a dict by series, such as `temp`: an array with one value
-        per second. `ended_ns` is the end of the session in ns of session time, or None if the session continues.
+        `first_s`: the first of these seconds. `values`: for each series, such as `temp`, an array with one value per
+        second. `ended_ns`: the end of the session in ns of session time; None if the session continues.
         """
         known_ns = self._tracks.until_ns
         until_s = known_ns // NS - LATE_S
@@ -80,8 +80,8 @@ class SensorValues:
 class InferenceValues:
     """Computes latencies, misses and errors, one value per second, for alert rules to check.
 
-    The series are percentiles such as `p99`, `mean` and `max` in ms, and `misses` and `errors` of the last minute.
-    `misses%` and `errors%` are the same in percent of the inferences.
+    The series are percentiles such as `p99`, `mean` and `max` in ms; `misses` and `errors`, their numbers in the last
+    minute; and `misses%` and `errors%`, these numbers in percent of the inferences of that minute.
     """
 
     def __init__(self, wanted: Collection[str] = LATENCY_SERIES) -> None:

@@ -61,11 +61,11 @@ class Baseline:
 
 
 def find_baseline(points: Points, until_s: int) -> tuple[Baseline | None, int]:
-    """Return `(baseline, second)`: the median latency of the first steady 30 s, and the first second still needed.
+    """Return `(baseline, second)`: the baseline or None, and the first session second whose points are still needed.
 
-    The baseline is None if it cannot be found yet. The next call may leave out the points before `second`. `points` has
-    the latencies of the measured phase in order, each with its session second. A latency is a natural logarithm, times
-    a million. `points` has all latencies up to the session second `until_s`.
+    `points` has all latencies of the measured phase up to the session second `until_s`, in order, each with its session
+    second. A latency is a natural logarithm, times a million. If the baseline is None, it cannot be found yet: call
+    this again with later points, and without those before `second`.
     """
     if not len(points):
         return None, 0
@@ -94,10 +94,10 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
 
 
 def partial_baseline(points: Points) -> Baseline | None:
-    """Return the baseline of a measurement that ended within its first 30 s, or None if it is shorter than 5 s.
+    """Return the median latency of all `points` as the baseline, or None if they cover less than 5 s.
 
-    The baseline is the median latency. `points` has the latencies in order, each with its session second. A latency is
-    a natural logarithm, times a million.
+    The result stands in for the first steady 30 s if no time was steady. `points` has the latencies in order, each with
+    its session second. A latency is a natural logarithm, times a million.
     """
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
@@ -107,8 +107,8 @@ def partial_baseline(points: Points) -> Baseline | None:
 def _best_split(points: Points) -> tuple[int, float]:
     """Return the index of the point at which the latency changes most surely, and the size of the change.
 
-    The size is the change of the natural logarithm of the latency, times a million. It is above 0 for a rise. The
-    result is 0 and 0.0 if the latency does not change.
+    The size is the change of the natural logarithm of the latency, times a million: above 0 for a rise. If the latency
+    does not change, the result is 0 and 0.0.
     """
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))
@@ -132,7 +132,7 @@ def _best_split(points: Points) -> tuple[int, float]:
 def _robust(level: Floats, part: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
     """Return two arrays: the median and the spread of each of several selections of the values in `level`.
 
-    Each row of `part` is a selection: True for each value that belongs to it. The spread is a standard deviation,
+    `part` has a row for each selection, with True for each selected value. The spread is a standard deviation,
     estimated from the median absolute deviation.
     """
     size = part.sum(axis=1)

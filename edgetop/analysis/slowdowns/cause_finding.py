@@ -78,7 +78,7 @@ class Finding:
     def proof(self) -> float:
         """Return how surely the cause of the slowdown is known, from 0 to 1.
 
-        It is 0 for an unknown cause. It is also 0 for the causes `mix` and `inputs`, because these often change by
+        The result is 0 for an unknown cause, and for the causes `mix` and `inputs`, because these often change by
         chance.
         """
         return 0.0 if self.cause == "unknown" or self.cause in OF_PROGRAM else self.confidence
@@ -88,8 +88,8 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
     """Return the most probable cause of a slowdown, with its confidence.
 
     `evidence` has the signals that changed with the slowdown. `level` is the size of the slowdown: the natural
-    logarithm of its latency ratio. `named` is the cause that was reported before, or "unknown". This cause needs only
-    half of the usual evidence, so that the reported cause does not change back and forth.
+    logarithm of its latency ratio. `named` is the cause that was reported before, or "unknown". The named cause needs
+    only half of the usual evidence, so that the reported cause does not change back and forth.
     """
     if not evidence.seconds:
         return Finding("unknown", 0.0, ())
@@ -125,7 +125,7 @@ def find_cause(evidence: Evidence, level: float, named: Cause = "unknown") -> Fi
 
 
 def _standing(evidence: Evidence) -> Finding:
-    """Return the cause `contention` for a slowdown before and during which other processes took the CPU."""
+    """Return the cause `contention`, for a slowdown before and during which other processes took the CPU."""
     share = evidence.stood / evidence.seconds
     clues = [Clue("all-along", share=share)] + [
         Clue("stood", channel.name, channel.unit, tally.mean)
@@ -138,8 +138,8 @@ def _standing(evidence: Evidence) -> Finding:
 def part_of(cause: Cause, evidence: Evidence, level: float) -> float | None:
     """Return the share (0..1) of a slowdown that lower clocks explain, or None if no such clock is read.
 
-    Only the clocks that matter for the cause count: for `memory-clock` these are the clocks of the memory. `level` is
-    the size of the slowdown: the natural logarithm of its latency ratio.
+    For `memory-clock`, only the clocks of the memory are used; for `clock-change`, all others; for other causes, all
+    clocks. `level` is the size of the slowdown: the natural logarithm of its latency ratio.
     """
     return clock_part(evidence.pairs, level, of_memory=cause == MEMORY_CLOCK if cause in OF_CLOCKS else None)
 
@@ -181,7 +181,8 @@ def _clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
 def _clock_clues(cause: Cause, evidence: Evidence) -> Iterator[Clue]:
     """Yield the clocks and the caps of clocks that fell with the slowdown, as observations that support `cause`.
 
-    Then yield the load of the memory if it rose (only for `memory-clock`), and a thermal zone at its trip point.
+    For `memory-clock`, yield the load of the memory as well, if it rose. For `thermal`, yield a thermal zone that was
+    at its trip point as well.
     """
     for channel, tally in evidence.pairs:
         is_its = channel.role in ("clock", "cap") and (cause in LIMITS or channel.cause == cause)
@@ -207,10 +208,9 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 
 
 def _unknown(evidence: Evidence) -> Finding:
-    """Return the cause `unknown`, with two lists of causes that are possible in this session.
+    """Return the cause `unknown`, with the possible causes that were examined and those that could not be examined.
 
-    One list has the causes whose signals were read but show nothing. The other has the causes whose signals were not
-    read.
+    A cause was examined if its signals were read; they show nothing. It could not be examined if they were not read.
     """
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known and channel.role != "load"}
     possible = evidence.possible

@@ -25,7 +25,7 @@ Pairs = Iterable[tuple[Channel, Tally]]
 def clock_part(pairs: Pairs, level: float, *, of_memory: bool | None = None) -> float | None:
     """Return the share (0..1) of a slowdown that follows from lower clocks, or None if no clock was read.
 
-    Of several clocks, only the one that fell most is used. `pairs` has `(signal, figures)` pairs: the figures before
+    Of several clocks, only the clock that fell most is used. `pairs` has `(signal, figures)` pairs: the figures before
     and during the slowdown. `level` is the size of the slowdown: the natural logarithm of its latency ratio.
     `of_memory` chooses the clocks: True for clocks of the memory, False for all others, None for all.
     """

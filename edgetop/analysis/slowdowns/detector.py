@@ -110,8 +110,8 @@ MAX_WINDOWS, MAX_POINTS = 2 * SPAN, 1_024  # At least as many as are searched fo
 class Detector:
     """Finds the times in which the model is slow, from its median latency in windows of about a second.
 
-    The slow times are in the list `spans`, until its reader removes them. A slow time that still continues is the last
-    in the list.
+    The slow times are in the list `spans`, from which the caller removes them. A slow time that still continues is the
+    last in the list.
     """
 
     baseline: Baseline | None = None
@@ -175,9 +175,9 @@ class Detector:
         self.points = self.points[-MAX_POINTS:]
 
     def _watch(self, windows: Windows) -> int:
-        """Search the windows for the beginning of a slowdown. Return the number of windows that were searched.
+        """Search `windows` for the beginning of a slowdown, up to the window in which it is discovered.
 
-        If a slowdown began, the windows after its discovery were not searched.
+        Return how many windows were searched. The caller must search the rest in further calls.
         """
         slow = np.flatnonzero(windows["level"] >= SLOWER)
         if len(slow):  # They are compared with the noise as it was estimated before them.
@@ -202,8 +202,8 @@ class Detector:
     def _slow_length(self, windows: Windows) -> int:
         """Return approximately how many of the last windows form a slowdown; 0 if they form none.
 
-        The windows form a slowdown if their latency is surely above the tolerated latency (6 % above the baseline).
-        They also do if their latency is surely above the latency before and probably above the tolerated latency.
+        The windows form a slowdown if their latency is surely above the tolerated latency (6 % above the baseline), or
+        if it is probably above the tolerated latency and surely above the latency before these windows.
         """
         level = clipped(windows)[::-1]
         count, total = np.arange(1, len(level) + 1), np.cumsum(level)
@@ -241,7 +241,7 @@ class Detector:
     def _restart(self, span: Span, windows: Windows) -> bool:
         """Begin a new slow time if the latency surely rises within `span`. Return whether a new slow time began.
 
-        `span` is the present slow time, which noise may explain. `windows` has all windows up to now.
+        `span` is the present slow time, which may be only noise. `windows` has all windows up to now.
         """
         floor = int(median(np.array(span.first)))
         higher = windows[-SPAN:].copy()
@@ -290,8 +290,8 @@ class Detector:
         """Whether a slow model is surely slower than before, even without the slowest two seconds, a possible hiccup.
 
         `points` has the single latencies since the beginning of the slowdown. The two seconds left out are those with
-        most latency above `border`. The median of the others is compared with `before_level`, the latency before the
-        slowdown. Each latency is the natural logarithm of (latency / baseline), times a million.
+        most latency above `border`. The median of the other latencies is compared with `before_level`, the latency
+        before the slowdown. Each latency is the natural logarithm of (latency / baseline), times a million.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -308,10 +308,10 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a new slowdown can begin: INTERRUPTION_S after the end of the last slowdown.
+        """Return the first second in which a new slowdown can begin, INTERRUPTION_S after the end of the last one.
 
         The result is 0 if no slowdown has ended since the baseline. (If other processes took the CPU from the start,
-        this ended before the baseline, so a slowdown may follow it at once.)
+        this ended before the baseline, so a slowdown may follow at once.)
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0
@@ -412,9 +412,9 @@ class Detector:
         return int(min(SLOWER, max(level / 2, level - LEAVE_SCATTERS * self.noise.sigma * NEPER)))
 
     def _follow(self, windows: Windows) -> int:
-        """Search the windows for the end of the present slowdown. Return the number of windows that were searched.
+        """Search `windows` for the end of the present slowdown, up to the window in which the end is discovered.
 
-        If the slowdown ended, the windows after the discovery of the end were not searched.
+        Return how many windows were searched. The caller must search the rest in further calls.
         """
         span, before = self.spans[-1], len(self.windows)
         known = np.concatenate([self.windows, windows])
@@ -471,8 +471,8 @@ class Detector:
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
         """Whether individual inferences show that the slowdown `span` is over. Used if inferences are seconds apart.
 
-        It is over if the latencies fit the baseline much better than the slowdown, by the likelihood ratio. `window` is
-        the latest window.
+        The slowdown is over if the latencies fit the baseline much better than the slowdown, by the likelihood ratio.
+        `window` is the latest window.
         """
         slow = float(np.mean(span.recent)) if span.recent else 2.0 * span.leave
         second = self.points["second"]

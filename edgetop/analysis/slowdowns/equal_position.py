@@ -48,7 +48,7 @@ Rows = npt.NDArray[np.void]
 
 @dataclass(slots=True)
 class Curve:
-    """The usual time per token by position in the context, for one number of requests at the same time."""
+    """The usual time per token at each position in the context, for one number of simultaneous requests."""
 
     learned: dict[int, list[float]] = field(default_factory=dict)  # By range, the medians of its first LEARNED seconds.
     slow: dict[int, float] = field(default_factory=dict)  # By range, its median if it was slow when first reached.
@@ -96,9 +96,9 @@ class Curve:
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
         """Whether an earlier request took the same time per token in this range of positions.
 
-        Then the time is usual there, although it is above the line. `place` is the index of the range. `median_ns` is
-        the median time per token now, which is stored if no earlier time is. False for a range whose usual time is
-        known.
+        If so, this time is usual in the range, although it is above the line through the usual times. `place` is the
+        index of the range. `median_ns` is the present median time per token, which is stored for later requests if it
+        is the first of the range. The result is False for a range whose usual time is known.
         """
         if place in self.learned:
             return False
@@ -110,10 +110,9 @@ class Curve:
         return False
 
     def _note_growth(self, place: int, median_ns: float, ratio: float) -> None:
-        """Note a range of positions whose time is above the line through the usual times.
+        """Store a range of positions in which tokens take longer than the line through the usual times says.
 
-        Learn the times of all noted ranges as usual if their ratios to the line keep growing.
-
+        If the ratios of the stored times to the line keep growing, these times become the usual times of their ranges.
         Throttling multiplies all times by the same factor, so the ratio to the line jumps once. A ratio that goes on
         growing shows that the line was too flat. For example, llama.cpp enlarges the cache that it reads in steps of
         256 tokens, and in a small model one step can look like a slowdown. `place` is the index of the range.
@@ -160,9 +159,9 @@ class EqualPosition:
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, seconds: Seconds) -> Seconds:
-        """Return these seconds with times per token as their latencies, converted to the first position of the context.
+        """Return a copy of `seconds` with times per token as latencies, converted to the first position of the context.
 
-        The result has no histograms.
+        The copy has no histograms.
         """
         tokens = seconds.tokens
         bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
@@ -204,9 +203,9 @@ class EqualPosition:
         return self.usual_ns / usual_ns
 
     def _speed(self, second: int) -> float:
-        """Return by which factor tokens took longer than usual in the seconds before `second`.
+        """Return by which factor tokens took longer than usual in the last seconds before `second`.
 
-        The result is 1 if this is unknown, or if they took hardly longer.
+        The result is 1 if the factor is unknown or hardly above 1.
         """
         if len(self.curves) < 2:
             return 1.0
@@ -236,7 +235,7 @@ class EqualPosition:
 def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (
     tuple[float, float]
 ):  # fmt: skip
-    """Return the value at 0 and the slope of a straight line fitted to weighted points. The slope is 0 or more.
+    """Return the value at 0 and the slope (0 or more) of the straight line that fits weighted points best.
 
     `places` and `medians` are the coordinates of the points, and `weights` are their weights. The sum of the squares of
     the relative errors is least.

@@ -220,8 +220,8 @@ def _step(log_size: float) -> int:
 def _usual(known: Pairs | None, log_size: Floats) -> Floats:
     """Return the logarithm of the usual latency in ns for each size in `log_size`; NaN if it is unknown.
 
-    `known` has the known sizes, ascending, and their latencies, all as logarithms. A latency is known at and near a
-    known size, and between two known sizes that are at most a factor of 4 apart.
+    `known` has two arrays of logarithms: the known sizes, ascending, and their latencies. A latency is known at and
+    near a known size, and between two known sizes that are at most a factor of 4 apart.
     """
     if known is None:
         return np.full(len(log_size), np.nan)
@@ -246,7 +246,7 @@ def scale(row: Rows, factor: float) -> None:
 
 
 def _set_median(row: Rows, log_ns: float) -> None:
-    """Scale the latencies of a row in place, so that its median has the logarithm `log_ns` (of a time in ns)."""
+    """Scale all latencies of a row in place, so that the logarithm of its median (in ns) becomes `log_ns`."""
     median_ns = math.exp(log_ns)
     scale(row, median_ns / max(1, int(row["p50_ns"][0])))
     if row["count"][0] < ENOUGH:  # The single latencies follow from these figures, and are of other sizes.
@@ -269,17 +269,17 @@ def recent_p50_ns(rows: Rows, until_ns: int) -> float | None:
 
 
 def export(equal: EqualSize) -> list[list[float]]:
-    """Return what was learned about sizes, to be sent to a remote viewer.
+    """Return what was learned about input sizes, to be sent to a remote viewer.
 
-    The result has a list for each input size: `[size, latency, size, latency ...]`, with the logarithms of the size and
-    the latency of each of its calls. The size that came first is the first one.
+    The result has a list for each input size, in the order in which the sizes came first: `[size, latency, size,
+    latency ...]`, with the logarithms of the size and the latency of each of its calls.
     """
     steps = sorted(equal.learned.items(), key=lambda pair: pair[0] != equal.first)
     return [[number for pair in own for number in pair] for _, own in steps]
 
 
 def imported(steps: list[list[float]], shift: float) -> EqualSize:
-    """Return an object with what was learned about sizes. `steps` is the result of `export`.
+    """Return an object with what was learned about input sizes. `steps` is the result of `export`.
 
     `shift` is the slowness at the export: the logarithm of (latency / usual latency). Raises ValueError if the values
     are impossible.

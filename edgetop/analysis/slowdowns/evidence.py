@@ -54,7 +54,7 @@ class Onset(NamedTuple):
 
 @dataclass(slots=True)
 class Evidence:
-    """Counts, for one slowdown, the seconds in which each signal was beyond its usual range.
+    """Counts the seconds of one slowdown in which each signal was beyond its usual range.
 
     Each second is counted once, in order.
     """
@@ -173,14 +173,14 @@ class Evidence:
     def began_with_it(self, tally: Tally) -> bool:
         """Whether the signal left its usual range within 3 s of the start of the slowdown.
 
-        A sensor is read at intervals, so it is not known exactly when the signal left the range. The last reading
-        inside the range must be no later than 3 s after the start. False if the signal was out of the range long
-        before. `tally` has the figures of the signal.
+        A sensor is read at intervals, so it is not known exactly when the signal left the range. Its last reading
+        inside the range must be at most 3 s after the start of the slowdown. The result is False if the signal was out
+        of the range long before. `tally` has the figures of the signal.
         """
         return tally.first_s != NEVER and not tally.was_beyond and tally.before_s <= self.near_s
 
     def held_at_it(self, tally: Tally) -> bool:
-        """Whether the signal was beyond its usual range when the slowdown began, even if it left the range long before.
+        """Whether the signal was beyond its usual range when the slowdown began, no matter since when.
 
         `tally` has the figures of the signal.
         """
@@ -201,7 +201,7 @@ class Evidence:
 
     @property
     def growth(self) -> float:
-        """Return how much larger the inputs are than before the slowdown; 0.0 if their size is unknown.
+        """Return by how much the inputs are larger than before the slowdown; 0.0 if their size is unknown.
 
         The result is the natural logarithm of the ratio of the sizes: 0.1 means larger by 10.5 %.
         """
@@ -215,8 +215,9 @@ class Evidence:
     def begins_s(self, cause: Cause, rose_s: int) -> int:
         """Return the session second in which the slowdown begins, given its cause.
 
-        Usually this is `rose_s`, the second in which the latency rose. If all signals of the cause were still in their
-        usual range then, it is the second after the first of them was last read in its usual range.
+        Usually, the result is `rose_s`, the second in which the latency rose. If all signals of the cause were still in
+        their usual range then, it is the second after the last reading within the range, of the signal that left its
+        range first.
         """
         if self.floor or self.start_s != rose_s:  # a stage on top of another begins where that one ends
             return rose_s
@@ -232,7 +233,8 @@ class Evidence:
     def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
         """Return which seconds each cause explains: a dict by cause, with arrays of one element per second.
 
-        `beyond` has the shape (signals, seconds). It is True if the signal is beyond its usual range in that second.
+        `beyond` has the shape (signals, seconds). An element is True if the signal is beyond its usual range in that
+        second.
         """
         nothing = np.zeros(beyond.shape[1], np.bool_)
         explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)

@@ -238,12 +238,12 @@ class Limited:
 def _low_clock(
     infos: Sequence[SensorInfo], held: Floats, governor: str | None, at_trip: Bools
 ) -> tuple[Bools, Floats, Floats]:
-    """Return three arrays with an element per second: whether all CPU clocks are too low, the clock that is nearest to
-    its limit, in MHz, and this limit, in MHz. NaN means unknown.
+    """Return `(is_low, clock, limit)`: whether all CPU clocks are too low, and the clock that is nearest to its limit.
 
-    `held` has the values of the sensors `infos` with the shape (sensors, seconds). `governor` is the name of the CPU
-    governor. `at_trip` says in which seconds a thermal zone is at its trip point. In these seconds, a clock slightly
-    below its limit counts as too low. In all others, it must be well below.
+    The result has arrays with an element per second; `clock` and `limit` are in MHz, and NaN if unknown. `held` has the
+    values of the sensors `infos` with the shape (sensors, seconds). `governor` is the name of the CPU governor.
+    `at_trip` says in which seconds a thermal zone is at its trip point. In these seconds, a clock slightly below its
+    limit is too low. In all others, it must be well below.
     """
     row = {info.id: place for place, info in enumerate(infos)}
     seconds = held.shape[1]
@@ -398,7 +398,7 @@ class Contention:
 
     @property
     def is_open(self) -> bool:
-        """Whether other processes slowed the engine when the measurement began, and have not stopped since."""
+        """Whether other processes slowed the engine when the measurement began, and have slowed it ever since."""
         return self.from_start and self.over_s is None
 
     def count(self, signals: Signals, from_s: int, until_s: int) -> None:

@@ -68,7 +68,7 @@ class _State:
 def is_quiet(judgement: Judgement) -> bool:
     """Whether `judgement`, the state of the search for slowdowns, can be exported now.
 
-    True if no change of the latency is undecided: none may still turn out to be a slowdown or noise.
+    True if each change of the latency so far has been judged to be a slowdown or noise.
     """
     detector, stages = judgement.detector, judgement.stages
     if not judgement.is_opened or len(judgement.waiting):

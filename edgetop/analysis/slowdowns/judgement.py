@@ -290,7 +290,7 @@ class Judgement:
 
 
 def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
-    """Return an observation with the process that took most CPU time from `start_s` to `end_s`, in session seconds.
+    """Return an observation on the process with the highest CPU use between two session seconds, or None.
 
     The result is None if no process was reported.
     """

@@ -175,7 +175,7 @@ def medians(rows: Ints | Floats) -> Floats:
 
 @dataclass(slots=True)
 class Noise:
-    """The scatter of the latency from second to second while nothing happens.
+    """The scatter of the latency from second to second, outside of slowdowns.
 
     The scatter is a standard deviation of the natural logarithm of the latency. It is increased if successive seconds
     are correlated, so that a test for independent values stays valid.
@@ -222,11 +222,11 @@ class Noise:
 
     @property
     def wanted(self) -> int:
-        """Return how many more latencies must be added before the scatter is estimated again."""
+        """Return how many more latencies must be added until the scatter is estimated again."""
         return EVERY - self.since
 
     def add(self, levels: Ints) -> None:
-        """Add latencies of a time in which nothing happened. Each is a natural logarithm, times a million."""
+        """Add latencies from a time without a slowdown. Each is a natural logarithm, times a million."""
         joined = np.concatenate([self.levels, levels])
         self.levels, since = joined[-MAX_LEVELS:], self.since + len(levels)
         self.since = since % EVERY

@@ -29,7 +29,7 @@ class Between:
 
 
 class Mix:
-    """Counts the calls of each stream (one model of a program), and the time in them, in each of the recent seconds."""
+    """Counts the calls of each stream (one model of a program) in each recent second, and adds up their time."""
 
     def __init__(self) -> None:
         self._row: dict[int, int] = {}  # By stream number.
@@ -70,10 +70,10 @@ class Mix:
     def shares(self, number: int, begin_s: int, end_s: int) -> Floats:
         """Return, for each second, the share (0..1) of other streams (models of the program) in the latest calls.
 
-        The latest calls are those since the eighth last call of the stream `number`. Their share is computed once from
-        the number of calls, and once from the time in calls. The smaller share is returned, because a short call leaves
-        most of the caches as they are. The result is NaN if the stream had fewer than eight calls in the last minute.
-        The seconds go from `begin_s` to `end_s`.
+        The latest calls are those since the eighth last call of the stream `number`. The result is the smaller of two
+        shares: in the number of calls, and in their time. (A short call leaves most of the caches as they are.) It is
+        NaN if the stream had fewer than eight calls in the last minute. `begin_s` and `end_s`: the first session
+        second, and the second after the last.
         """
         if number not in self._row:
             return np.full(end_s - begin_s, np.nan)
@@ -91,8 +91,8 @@ class Mix:
     def _between(self, begin_s: int, end_s: int) -> Floats:
         """Return the number of calls of each stream in each second, and the time in these calls in ns.
 
-        The array has the shape (2, streams, seconds). The seconds go from `begin_s` to `end_s`. A second that is not
-        stored has zeros.
+        The array has the shape (2, streams, seconds). `begin_s` and `end_s`: the first session second, and the second
+        after the last. A second that is not stored has zeros.
         """
         second = np.arange(begin_s, end_s)
         is_held = (second > self._newest_s - SECONDS) & (second <= self._newest_s) & (second >= 0)
@@ -101,8 +101,8 @@ class Mix:
     def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
         """Return the other stream whose time between the calls of the stream `number` rose most.
 
-        The time is taken per call of the stream `number`. `before_s` and `during_s` are the (begin, end) seconds of the
-        two times to compare. The result is None if the stream `number` has no calls in `during_s`.
+        The rise is that of the time per call of the stream `number`, from `before_s` to `during_s`. Each is a (begin,
+        end) pair of session seconds. The result is None if the stream `number` has no calls in `during_s`.
         """
         if number not in self._row:
             return None

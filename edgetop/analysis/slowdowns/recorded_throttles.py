@@ -1,7 +1,7 @@
 """Combines the throttling that a run recorded as events with the throttling that the analysis finds in sensor readings.
 
 If the same throttling is in both, the recorded times, cause and figures are used. An imported session has no such
-events, and a session that crashed lacks the last ones; there only the readings count.
+events, and a session that crashed lacks the last events. Throttling without events is taken from the readings alone.
 """
 
 import math
@@ -29,7 +29,7 @@ class RecordedThrottle:
     end: Event | None = None
 
     def is_of(self, cause: Cause) -> bool:
-        """Whether this may be the throttling that was found in sensor readings with the cause `cause`.
+        """Whether this may be the same throttling as one that was found in sensor readings with the cause `cause`.
 
         True if both causes are equal, or if one of them is unknown.
         """
@@ -61,7 +61,7 @@ class RecordedThrottles:
     def _end(self, event: Event, ended: ThrottleEnded) -> None:
         """Add a recorded end to the latest recorded beginning with the same sensor and cause.
 
-        If several ends fit the same beginning, the last one counts.
+        If several ends fit the same beginning, the last end is used.
         """
         cause = _known_cause(ended.cause)
         before = bisect_right(self._latest, event.t_ns, key=lambda one: one.t_ns)
@@ -72,7 +72,7 @@ class RecordedThrottles:
                 return
 
     def adopted(self, spans: Spans) -> list[tuple[Span, RecordedThrottle | None]]:
-        """Return a pair for each throttling, oldest first: its span, and what was recorded of it or None.
+        """Return a `(span, recorded)` pair for each throttling, oldest first; `recorded` may be None.
 
         `spans` has the throttling that was found in readings. `spans` is changed to the recorded times and causes, and
         gets the throttling that only the recording has. A recorded end is ignored if later readings contradict it.

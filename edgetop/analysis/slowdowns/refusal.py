@@ -33,9 +33,9 @@ class Refusal:
 
 
 def find_refusals(evidence: Evidence, level: float, chosen: Cause) -> tuple[Refusal, ...]:
-    """Return the rejected causes of a slowdown, each with the reason.
+    """Return the rejected causes of a slowdown, each with the reason why it was rejected.
 
-    Every cause that is possible in the session is rejected, except `chosen`, the reported cause. `level` is the size of
+    These are all causes that are possible in the session, except `chosen`, the reported cause. `level` is the size of
     the slowdown: the natural logarithm of its latency ratio.
     """
     if not evidence.seconds:

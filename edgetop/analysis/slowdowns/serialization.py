@@ -1,4 +1,4 @@
-"""Copies the state of the search for slowdowns and throttling, and converts it to and from JSON of limited size."""
+"""Copies the state of the search for slowdowns and throttling, and converts it to JSON of limited size and back."""
 
 import types
 from dataclasses import is_dataclass

@@ -109,7 +109,7 @@ OTHERS_WEIGHT = 0.5
 
 @frozen
 class Channel:
-    """A signal that can prove a cause: its sensors, and how far it must leave its usual range to count."""
+    """A signal that can prove a cause: its sensors, and by how much it must leave its usual range as evidence."""
 
     name: str
     cause: Cause
@@ -224,7 +224,7 @@ _FLAG_CAUSES: tuple[tuple[str, Cause], ...] = (
 def cause_of_flag(info: SensorInfo) -> Cause | None:
     """Return the cause that the flag reports, such as `thermal`, or None if it does not say why the board is limited.
 
-    The result is None too for a sensor for which `is_flag` is False.
+    For a sensor for which `is_flag` is False, the result is None as well.
     """
     return next((cause for word, cause in _FLAG_CAUSES if word in info.label), None) if is_flag(info) else None
 
@@ -437,7 +437,7 @@ class Signals:
             self.channels += (Channel(OTHER_CALLS, "mix", row, least=OTHER_CALLS_ROSE_PCT, weight=OF_MIX, unit="%"),)
 
     def of_stream(self, number: int) -> "Signals":
-        """Return the signals of another stream of the same session.
+        """Return the signals of the stream `number` of the same session.
 
         Both objects share the events and the counts of calls.
         """
@@ -451,8 +451,8 @@ class Signals:
     def held(self, begin_s: int, end_s: int, rows: Sequence[int] | None = None) -> tuple[Floats, Bools]:
         """Return two arrays: the value of each sensor in each second, and whether the sensor was read in that second.
 
-        Both have the shape (sensors, seconds), for the seconds from `begin_s` to `end_s`. Between readings, the last
-        value counts. `rows` has the indexes of the wanted sensors in `infos`; None means all sensors.
+        Both have the shape (sensors, seconds), for the seconds from `begin_s` to `end_s`. Between readings, a value
+        stays valid. `rows` has the indexes of the wanted sensors in `infos`; None means all sensors.
         """
         places = self._places if rows is None else [self._places[row] for row in rows]
         return self._tracks.held(places, begin_s, end_s)

@@ -159,9 +159,9 @@ class Tail:
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
-        """Copy the results of the seconds before `until_s` from `later`, a later copy of this object.
+        """Copy the results of the seconds before `until_s` from `later`, a copy of this object that is ahead.
 
-        So these seconds need not be examined again.
+        These seconds need then not be examined again.
         """
         oldest = int(self._recent["second"][0]) if len(self._recent) else until_s
         fresh = {second: found for second, found in later.examined.items() if oldest <= second < until_s}
@@ -200,10 +200,7 @@ def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -
 
 
 def _largest(rows: Rows, count: int) -> Rows:
-    """Return the `count` rows with the slowest inferences, the slowest first.
-
-    Of equally slow rows, the earlier comes first.
-    """
+    """Return the `count` rows with the slowest inferences, the slowest first and, of equal rows, the earlier first."""
     return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
@@ -312,9 +309,9 @@ def _usual(values: Floats) -> float | None:
 
 
 def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Floats], int]:
-    """Return the values of some sensors around `second`, as a dict of arrays, and the index of the second in them.
+    """Return the values of some sensors around `second`, as a dict of arrays, and the index of `second` in the arrays.
 
-    The arrays begin up to half a minute before the second, and end with the next second. `names` are the ids of the
+    The arrays begin up to half a minute before `second`, and end with the next second. `names` are the ids of the
     sensors. A sensor that the session does not have is NaN throughout.
     """
     begin_s = max(0, second - USUAL_S)
@@ -328,9 +325,9 @@ def _counts(second: int, signals: Signals, *names: str) -> tuple[dict[str, Float
 def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals) -> str:
     """Return which CPU counter explains a slow inference: "clock", "cache-misses", or "" for neither.
 
-    `second` is the session second of the inference. `latency_ns` is its latency. `lost_ns` is by how many ns it was
-    slower than usual. `signals` gives the values of the sensors. A reading covers a whole second. So it counts only if
-    it changed by as much as a loss of `lost_ns` requires.
+    `second` is the session second of the inference, `latency_ns` its latency, and `lost_ns` by how many ns it was
+    slower than usual. A reading covers a whole second. So it is evidence only if it changed by as much as a loss of
+    `lost_ns` requires.
     """
     values, at = _counts(second, signals, CYCLES, RAN_MS, CACHE_MISSES)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -364,8 +361,8 @@ def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> boo
 def _others_were_busy(second: int, signals: Signals) -> bool:
     """Whether other processes used much more CPU than usual in this session second or the next one.
 
-    Usual is the median of the half minute before. The result is False if other processes were often as busy in that
-    half minute, or if their load is unknown. `signals` gives the values of the sensors.
+    Their usual CPU use is the median of the half minute before. The result is False if they were often as busy in that
+    half minute, or if their load is unknown.
     """
     channel = next((one for one in signals.channels if one.name == LOAD_OF_OTHERS), None)
     begin_s = max(0, second - USUAL_S)
@@ -437,9 +434,9 @@ def explained_by_others(found: SlowInference, slowdowns: Sequence[Slowdown]) -> 
 
 
 def _of_input(found: SlowInference, inputs: SlowInputs) -> SlowInference:
-    """Return the slow inference `found` with its input array as its cause, if that array is usually slow.
+    """Return the slow inference `found` with its input array as its cause, if this array is often slow.
 
-    If another cause is known, `found` is returned unchanged.
+    If a better cause is known, `found` is returned unchanged.
     """
     if found.cause not in ("unexplained", "beside") or found.input is None or not inputs.is_slow(found.input[0]):
         return found
@@ -450,8 +447,8 @@ def _of_input(found: SlowInference, inputs: SlowInputs) -> SlowInference:
 def _of_operator(found: SlowInference, p50_ns: float, longer: LongerOperators) -> SlowInference:
     """Return the slow inference `found` with the operator that probably took longer as its cause.
 
-    If another cause is known, or if no operator is probable, `found` is returned unchanged. `p50_ns` is the median
-    latency in ns. `longer` names the operator that probably took longer.
+    If another cause is known, or if no operator probably took longer, `found` is returned unchanged. `p50_ns` is the
+    median latency in ns. `longer` knows which operator probably took longer.
     """
     if found.cause != "unexplained":
         return found

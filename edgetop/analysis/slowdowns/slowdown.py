@@ -65,7 +65,7 @@ class SlowdownsView:
 
     @property
     def now(self) -> Slowdown | None:
-        """Return the slowdown that continues, or None. If there are several, it is the one that began last."""
+        """Return the slowdown that continues, or None. Of several, return the slowdown that began last."""
         return next((slowdown for slowdown in reversed(self.slowdowns) if slowdown.end_ns is None), None)
 
     @property

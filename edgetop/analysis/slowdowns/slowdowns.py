@@ -225,7 +225,7 @@ def judged(batches: Iterable[Batch], from_s: int) -> Document:
 
 
 def judged_stream(judged: Mapping[str, object] | None, number: int) -> Mapping[str, object] | None:
-    """Return the part for the stream `number` of `judged`, a document that the function `judged` returned.
+    """Return the part of `judged` for the stream `number`. `judged` is a document that the function `judged` returned.
 
     The result is None if there is no such part. For stream 0, it is the whole document.
     """

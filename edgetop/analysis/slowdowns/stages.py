@@ -92,7 +92,8 @@ class Stage:
     def best(self, named: Cause | None = None) -> tuple[Finding, Evidence]:
         """Return the most probable cause, and the evidence for this cause.
 
-        `named` is the cause that wins if it is nearly as probable as the best one. None means the last known cause.
+        `named` is the cause that is preferred if it is nearly as probable as the most probable cause. None means the
+        last known cause.
         """
         named = self.named if named is None else named
         found = [(find_cause(one, max(self.level - one.floor, 0) / NEPER, named), one) for one in self.candidates]
@@ -103,7 +104,7 @@ class Stage:
         return self.best()[0]
 
     def name(self, signals: Signals) -> None:
-        """Find the cause and store it in the attribute `named`, but only at certain numbers of slow seconds.
+        """Find the cause and store it in the attribute `named`, but only after certain numbers of slow windows.
 
         The numbers are fixed, so that the result is the same however the seconds were divided into batches.
         """

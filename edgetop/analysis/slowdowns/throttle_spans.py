@@ -176,7 +176,7 @@ class Span:
         return is_in if self.in_force else is_in & (t_ns < self.until_ns)
 
     def touches(self, second: Ints) -> Bools:
-        """Return an array that says for each session second in `second` whether the board was slowed in part of it."""
+        """Return an array that says for each session second in `second` whether the board was slowed during it."""
         is_in: Bools = second >= self.start_ns // NS
         return is_in if self.in_force else is_in & (second <= max(self.start_ns, self.until_ns - 1) // NS)
 
@@ -431,7 +431,7 @@ class Spans:
     def time_ns(self, from_ns: int, until_ns: int) -> int:
         """Return for how many ns the board was slowed between the session times `from_ns` and `until_ns`.
 
-        A time with several causes counts once.
+        A time with several causes is added once.
         """
         total, reached = self.dropped_ns, max(from_ns, self.dropped_until_ns)
         for span in self.spans:

@@ -99,7 +99,7 @@ class ThrottlesView:
 
     @property
     def now(self) -> ThrottleSpan | None:
-        """Return the present throttling, or None. If there are several causes, it is the gravest one."""
+        """Return the present throttling, or None. Of several causes, return the throttling with the gravest cause."""
         in_force = [span for span in self.spans if span.end_ns is None]
         return min(in_force, key=lambda span: GRAVEST_FIRST.index(span.cause), default=None)
 
@@ -237,7 +237,7 @@ class Throttles(TracksReader):
         )
 
     def _read_now(self, places: Sequence[int]) -> list[int]:
-        """Return the indexes in `places` of the sensors that were read in the last 12 s."""
+        """Return those of `places`, indexes of sensors, whose sensor was read in the last 12 s."""
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
@@ -289,10 +289,10 @@ def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> Throt
 
 
 def _best_mhz(spans: Spans, board: Board, tracks: Sequence[TrackView], clock_mhz: float | None) -> float | None:
-    """Return the highest clock of the board in MHz while it is not throttled, or None if unknown.
+    """Return the highest clock in MHz that the board has while it is not throttled, or None if unknown.
 
-    This is the highest clock that was seen, which `spans` has. If none was seen, it is the highest allowed clock, from
-    `board` and `tracks`. If the present clock `clock_mhz` is higher, `clock_mhz` is returned.
+    This is the highest clock so far, which `spans` has or, if it is unknown, the highest allowed clock, from `board`
+    and `tracks`. If the present clock `clock_mhz` is higher, `clock_mhz` is returned.
     """
     limits = [board.infos[place].max for place in board.clocks[:1]]
     limits.append(max((mhz for place in board.clock_caps if (mhz := tracks[place].max) is not None), default=None))
@@ -328,9 +328,9 @@ def _end(span: ThrottleSpan, clock: str) -> Event:
 
 
 def _as_it_began(span: ThrottleSpan) -> tuple[Cause, str, float | None, float | None, float | None]:
-    """Return the fields that the events of the beginning and of the end have in common.
+    """Return the fields that the events at the beginning and at the end of a throttling have in common.
 
-    They are the cause, the sensor, the clock at the beginning, the best clock (both MHz), and the temperature at the
+    They are the cause, the sensor, the clock at the beginning, the best clock (both in MHz), and the temperature at the
     beginning (°C).
     """
     figures = rounded(span.begin_clock_mhz), rounded(span.best_mhz), rounded(span.begin_temp_c)
