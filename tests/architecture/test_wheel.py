@@ -14,7 +14,7 @@ from edgetop.cli import command_group
 from edgetop.cli.man_page import page
 from edgetop.cli.overview import COMMANDS
 from tests.support.commands import environment
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 
@@ -149,7 +149,7 @@ def test_bash_completes_with_the_file_that_is_installed(shared, tmp_path):
     words = "COMP_WORDS=(edgetop self); COMP_CWORD=1"
     line = f'source completion; {words}; _edgetop_completion edgetop; echo "${{COMPREPLY[@]}}"'
     done = subprocess.run(
-        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=scaled(60), check=True,
+        ["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S, check=True,
         env=environment(tmp_path, PATH=f"{program.parent}:/usr/local/bin:/usr/bin:/bin"),
     )  # fmt: skip
     assert done.stdout == "self-test\n"

@@ -17,7 +17,7 @@ from tests.cli.test_run import wait_for_words
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.processes import engine_of, engines_of
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 QUIET = ("--threads", "1", "--headless", "--max-duration", "8s")  # on a busy machine too enough turns
 
@@ -78,7 +78,7 @@ def test_ctrl_c_finishes_the_recording_with_what_there_is(models):
     process = start_edgetop("ab", "small.onnx", "large.onnx", *QUIET[:-1], "60s", "-o", "s", home=models)
     wait_for_words(process, "A/B")
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=scaled(30))
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, said
     manifest = json.loads((models / "s.edgetop/session.json").read_text())
     assert (manifest["state"], manifest["end_reason"]) == ("finished", "signal")
@@ -92,7 +92,7 @@ def test_an_engine_that_dies_ends_it_with_its_reason(models):
     ending = engine_of(process)  # each pair of engines runs some turns; the death of one at its end would not matter
     (fresh,) = wait_until(lambda: [pid for pid in engines_of(process.pid) if pid != ending][:1])
     os.kill(fresh, signal.SIGKILL)
-    _, said = process.communicate(timeout=scaled(30))
+    _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3
     assert "the engine died: " in said
     assert "SIGKILL" in said

@@ -16,6 +16,7 @@ from edgetop.cli.board import archive_making, archive_needs
 from edgetop.cli.board.archive_making import Target, kept, make_archive, parse_target
 from edgetop.errors import InputError
 from tests.support.commands import edgetop
+from tests.support.waiting import PATIENCE_S
 
 HERE = Target(platform.machine(), "{}.{}".format(*sys.version_info[:2]), 17)
 pytestmark = pytest.mark.skipif(HERE.architecture not in ("x86_64", "aarch64"), reason="edgetop runs nowhere else")
@@ -55,7 +56,13 @@ def started(what: Path, *arguments: str, **variables: str) -> subprocess.Complet
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     command = [sys.executable, str(what), *arguments]
     return subprocess.run(
-        command, env={**environment, **variables}, cwd="/", capture_output=True, text=True, timeout=60, check=False
+        command,
+        env={**environment, **variables},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 

@@ -15,7 +15,7 @@ from edgetop.recording import registry, session_folder
 from edgetop.ui.themes import theme_files
 from tests.support.commands import edgetop as run
 from tests.support.commands import environment
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -108,7 +108,7 @@ def test_bash_completes_a_session_by_the_script(home: Path) -> None:
         ["bash", "-c", line],
         capture_output=True,
         text=True,
-        timeout=scaled(60),
+        timeout=PATIENCE_S,
         check=True,
         env=environment(home, PATH=path),
     )
@@ -136,7 +136,7 @@ def test_tab_loads_nothing_heavy(line: str, tmp_path: Path) -> None:
     program = "import json, sys; from edgetop.cli.main import main\ntry: main()\nexcept SystemExit: pass\nprint(json.dumps(sorted(sys.modules)))"  # noqa: E501
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_EDGETOP_COMPLETE": "bash_complete"}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=scaled(60), check=True, cwd=tmp_path,
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=True, cwd=tmp_path,
         env=environment(tmp_path, **words),
     )  # fmt: skip
     loaded = set(json.loads(done.stdout.splitlines()[-1]))

@@ -20,7 +20,7 @@ from edgetop.recording.recorder import Recorder
 from edgetop.sweep_plan import FILE, LOCK, Plan, Settings, combined, is_running, ordered, read_plan, write_plan
 from tests.support.commands import environment
 from tests.support.recordings import first_manifest
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 MODEL = Path(__file__).parents[2] / "edgetop/roofline_models/probe.onnx"
 NAMES = ("click", "inspect", "select", "numpy", "selectors", "tempfile", "subprocess", "json", "psutil", "pyarrow")
@@ -129,7 +129,7 @@ def test_a_signal_goes_to_the_holder_of_the_lock_and_to_no_pid_of_a_file(tmp_pat
         with subprocess.Popen([sys.executable, "-c", holds, str(tmp_path / LOCK)]) as holder:
             wait_until(lambda: is_running(tmp_path))
             assert _stop_sweep(tmp_path) == 0
-            assert holder.wait(20) == -signal.SIGTERM
+            assert holder.wait(PATIENCE_S) == -signal.SIGTERM
         assert victim.poll() is None
         victim.kill()
     with pytest.raises(InputError, match="is not running"):

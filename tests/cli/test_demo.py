@@ -16,7 +16,7 @@ from edgetop.simulation.board_physics import HARDWARE
 from edgetop.simulation.scenarios import SCENARIOS
 from edgetop.simulation.virtual_board import PREFIX
 from tests.support.commands import edgetop, environment, start_edgetop
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, scaled, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +81,7 @@ class Demo:
             self._watch_clock()
             return self.process.poll() is not None or re.fullmatch(value, self.read(name) or "")
 
-        wait_until(has_come, 100)
+        wait_until(has_come, scaled(100))
         assert self.process.poll() is None, self.process.communicate()
 
     def _watch_clock(self):
@@ -93,7 +93,7 @@ class Demo:
 
     def end(self):
         self.process.terminate()
-        out, err = self.process.communicate(timeout=scaled(30))
+        out, err = self.process.communicate(timeout=PATIENCE_S)
         assert self.process.returncode == 0, err
         return json.loads(out)
 
@@ -179,7 +179,7 @@ def test_heat_throttles_the_engine_and_the_fan_lifts_it(start, tmp_path):
 @pytest.mark.thorough
 def test_an_engine_that_crashes_ends_the_session_with_its_cause(start, tmp_path):
     demo = start("--scenario", "crash", "--speed", "1000x")
-    out, err = demo.process.communicate(timeout=scaled(60))
+    out, err = demo.process.communicate(timeout=PATIENCE_S)
     assert demo.process.returncode == 3
     assert "SIGSEGV" in err.splitlines()[-1]
     assert out.startswith("SIMULATED  ENGINE DIED")

@@ -15,6 +15,7 @@ from edgetop.session.seconds import NS
 from tests.support.commands import edgetop, environment
 from tests.support.recordings import back_to_back, left_by_a_dead_writer, record, session, with_phases
 from tests.support.thorough import mostly_thorough
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +136,7 @@ def test_a_reader_who_leaves_ends_it_quietly(home):
         cwd=home, env=environment(home), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     process.stdout.close()
-    assert (process.wait(30), process.stderr.read()) == (0, b"")
+    assert (process.wait(PATIENCE_S), process.stderr.read()) == (0, b"")
     process.stderr.close()
 
 

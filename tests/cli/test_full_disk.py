@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import onnx_models
 from tests.support.commands import environment, start_edgetop
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +31,7 @@ def test_a_run_goes_on_over_a_full_disk_and_tells_the_gap(tmp_path: Path) -> Non
     said = next(line for line in process.stderr if "NOT RECORDING" in line)
     assert "File too large" in said
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
-    out, err = process.communicate(timeout=scaled(30))
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 4, err
     document = json.loads(out)
     folder = tmp_path / "one.edgetop"

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ import pytest
 from edgetop.cli.event_hooks import OUTPUT_CHARS, EventHooks, Hook
 from edgetop.session.event_kinds import HookDone
 from tests.support.clocks import ManualClock
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 class Told:
@@ -137,21 +136,28 @@ def is_alive(group: int) -> bool:
 
 @pytest.mark.slow
 def test_one_that_hangs_is_killed_with_what_it_started(told: Told) -> None:
-    run, _ = hooks(told, FORKS, timeout_s=1.0)
-    run.offer("throttled", {"event": "throttled"})
-    done, message = told.next()
+    for timeout_s in (1.0, 5.0, 25.0):  # on a busy machine, a start of Python may take longer than a second
+        run, _ = hooks(told, FORKS, timeout_s=timeout_s)
+        run.offer("throttled", {"event": "throttled"})
+        done, message = told.next()
+        run.finish()
+        if done.output:
+            break
     assert (done.kind, done.exit_code) == ("hook-failed", None)
     assert "was killed after" in message
     group = int(done.output or "")
     wait_until(lambda: not is_alive(group))
-    run.finish()
 
 
 @pytest.mark.slow
 def test_the_end_of_the_session_waits_for_it_but_not_for_long(told: Told) -> None:
-    run, _ = hooks(told, "import sys; sys.stdin.read(); print('done')", "import time; time.sleep(600)")
-    run.offer("throttled", {"event": "throttled"})
-    run.finish(grace_s=2.0)
+    for grace_s in (1.0, 5.0, 25.0):  # on a busy machine, a start of Python may take longer than a second
+        told.events.clear()
+        run, _ = hooks(told, "import sys; sys.stdin.read(); print('done')", "import time; time.sleep(600)")
+        run.offer("throttled", {"event": "throttled"})
+        run.finish(grace_s=grace_s)
+        if any(done.kind == "hook-ran" for done, _ in told.events):
+            break
     assert sorted(done.kind for done, _ in told.events) == ["hook-failed", "hook-ran"]
 
 
@@ -166,18 +172,18 @@ def test_an_offer_does_not_wait_for_hooks_that_hang(told: Told) -> None:
         done.set()
 
     threading.Thread(target=offer, daemon=True).start()
-    assert done.wait(20)
+    assert done.wait(PATIENCE_S)
     run.finish(grace_s=0.0)
 
 
 def test_one_that_leaves_a_process_behind_is_not_waited_for(told: Told) -> None:
-    begin = time.monotonic()
     run, _ = hooks(
-        told, "import os, time; os.fork() and (print(os.getpid(), flush=True), os._exit(0)); time.sleep(600)"
+        told,
+        "import os, time; os.fork() and (print(os.getpid(), flush=True), os._exit(0)); time.sleep(600)",
+        timeout_s=10 * PATIENCE_S,
     )
     run.offer("throttled", {"event": "throttled"})
     done, _ = told.next()
     os.killpg(int(done.output or ""), signal.SIGKILL)
     assert done.kind == "hook-ran"
-    assert time.monotonic() - begin < 25
     run.finish()

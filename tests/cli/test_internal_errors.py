@@ -20,7 +20,7 @@ from edgetop.session.events import Event
 from edgetop.session.records import MEASURE
 from tests.support.broken_program import breaks
 from tests.support.commands import ROOT, environment
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 FINISHED = ROOT / "tests/recordings/v1/finished.edgetop"
 FIRST = ROOT / "tests/recordings/v1/first.edgetop"
@@ -105,7 +105,7 @@ def test_a_run_goes_on_and_is_recorded_to_the_end(tmp_path: Path) -> None:
         before = measured_in(folder)
         wait_until(lambda: measured_in(folder) > before)
         run.send_signal(signal.SIGTERM)
-        out, err = run.communicate(timeout=scaled(60))
+        out, err = run.communicate(timeout=PATIENCE_S)
     finally:
         run.kill()
         run.communicate()

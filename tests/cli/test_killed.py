@@ -10,7 +10,7 @@ import pytest
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.killed_runs import check, killed_run
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +54,7 @@ def test_a_report_of_a_running_session_disturbs_nothing(tmp_path: Path) -> None:
     document = wait_until(reported)
     assert document["session"]["state"] == "live"
     process.terminate()
-    out, _ = process.communicate(timeout=scaled(20))
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert out.startswith("STOPPED")
     final = json.loads(edgetop("report", "one", "--json", home=tmp_path).stdout)

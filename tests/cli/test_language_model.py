@@ -1,5 +1,6 @@
 """`edgetop run model.gguf` as a user types it: real models with random weights, real tokens."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.gguf_models import gguf, language_model
 from tests.support.processes import engine_of
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -319,7 +320,7 @@ def test_without_the_runtime_the_package_is_named(folder):
     words = ["run", "llama-F32.gguf", "--headless", "--runs", "1"]
     done = subprocess.run(
         [sys.executable, "-c", hiding, *words], cwd=folder, capture_output=True, text=True, env=environment(folder),
-        timeout=scaled(60), check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 2
     assert "no runtime for gguf models is installed" in done.stderr
@@ -358,9 +359,10 @@ def sockets_of(pid: int) -> list[str]:
     """The internet and Unix sockets that a process has open, listening or not."""
     inodes = set()
     for entry in Path(f"/proc/{pid}/fd").iterdir():
-        target = str(entry.readlink())
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
+        with contextlib.suppress(FileNotFoundError):  # it has been closed meanwhile
+            target = str(entry.readlink())
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
     found = []
     for name in ("tcp", "tcp6", "udp", "udp6", "unix"):
         for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
@@ -381,7 +383,7 @@ def test_the_engine_opens_no_socket(folder):
         assert sockets_of(engine) == []
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=scaled(20))
+        process.communicate(timeout=PATIENCE_S)
 
 
 @pytest.mark.thorough
@@ -390,7 +392,7 @@ def test_a_killed_run_keeps_its_requests_and_tokens(folder):
     journal = folder / "killed.edgetop" / "journal"
     wait_until(lambda: any(path.stat().st_size > 60_000 for path in journal.glob("*.journal")))
     process.kill()
-    process.communicate(timeout=scaled(20))
+    process.communicate(timeout=PATIENCE_S)
     whole = report(folder, "killed")
     assert whole["session"]["state"] == "recovered"
     requests = table(folder, "killed", "requests")

@@ -15,7 +15,7 @@ from edgetop.recording.session_folder import LOG, SOCKET, is_live
 from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.terminal import Terminal, as_its_own
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -278,7 +278,7 @@ def test_without_a_terminal_sighup_is_ignored_and_sigterm_ends(home: Path) -> No
     wait_until(log.exists)
     assert process.poll() is None
     process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=scaled(30))
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, "STOPPED" in err, "recorded in" in out) == (0, True, True)  # the pipes are no terminal
     assert log.read_text() == ""
 
@@ -287,7 +287,7 @@ def test_a_run_that_is_not_recorded_ends_with_its_terminal(home: Path) -> None:
     process = start_edgetop(*RUN, "--headless", "--no-record", home=home)
     wait_until(lambda: "p50" in process.stderr.readline())
     process.send_signal(signal.SIGHUP)
-    out, _ = process.communicate(timeout=scaled(30))
+    out, _ = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out.startswith("STOPPED")) == (0, True)
 
 

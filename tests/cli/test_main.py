@@ -10,7 +10,7 @@ from edgetop.cli import command_group
 from edgetop.cli.main import main
 from edgetop.errors import EXIT_INTERRUPTED
 from tests.support.commands import environment
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_python]
 
@@ -23,7 +23,7 @@ def shell(line, home, **more):
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=scaled(60),
+        timeout=PATIENCE_S,
         env=environment(home, **more),
     )
 
@@ -98,6 +98,6 @@ main(["sessions"])
 def test_an_interrupt_while_the_program_is_loaded_is_one_line(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_WHILE_LOADING], env=environment(tmp_path), capture_output=True, text=True,
-        timeout=scaled(60), check=False,
+        timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (EXIT_INTERRUPTED, "edgetop: interrupted\n")

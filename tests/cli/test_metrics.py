@@ -17,7 +17,7 @@ from edgetop.metrics.endpoint import SCRAPER_HEADER
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.scripts import measured
 from tests.support.sessions import folded
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.mark.parametrize("text", ["", "x", "127.0.0.1:", "1:2:3", "127.0.0.1:99999", "http://127.0.0.1:9464", "::1:80"])
@@ -88,7 +88,7 @@ def scraped(port):
     """What Prometheus reads; "": nobody answers."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/metrics", headers={SCRAPER_HEADER: "10"})
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
             return answer.read().decode()
     except OSError:
         return ""
@@ -106,7 +106,7 @@ def test_a_scraper_learns_that_the_session_is_over(tmp_path) -> None:
         run.terminate()
         said = next(line for line in run.stderr if "until Prometheus has read that the session is over" in line)
         last = scraped(port)
-        out, _ = run.communicate(timeout=30)
+        out, _ = run.communicate(timeout=PATIENCE_S)
     finally:
         run.kill()
     assert (run.returncode, json.loads(out)["session"]["end_reason"]) == (0, "signal")
@@ -137,7 +137,7 @@ def test_a_textfile_tells_of_the_end_where_the_machine_goes_down(state, tmp_path
             said = next(line for line in run.stderr if "until node_exporter has read" in line)
             assert "the system goes down" in said
             assert 'edgetop_session_running{run="1"} 0.0' in file.read_text()
-        out, err = run.communicate(timeout=30)
+        out, err = run.communicate(timeout=PATIENCE_S)
     finally:
         run.kill()
     assert (run.returncode, json.loads(out)["session"]["end_reason"]) == (0, "signal")

@@ -15,7 +15,7 @@ from edgetop.recording.session_folder import is_live
 from tests.cli.test_leave import RUN, manifest_of, on_terminal, one_session
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ def test_a_moved_folder_is_recorded_to_the_end_and_named_anew(run, tmp_path: Pat
     listed = one_session(tmp_path)
     assert (listed["path"], listed["state"]) == (str(moved), "live")
     run.send_signal(signal.SIGTERM)
-    out, err = run.communicate(timeout=scaled(60))
+    out, err = run.communicate(timeout=PATIENCE_S)
     assert (run.returncode, "Traceback" in err) == (0, False)
     assert f"recorded in {moved}\n" in out
     assert list((tmp_path / "one.edgetop").iterdir()) == []
@@ -110,7 +110,7 @@ def test_who_is_attached_goes_on_and_who_comes_later_finds_it(run, tmp_path: Pat
         assert screen.wait_for_exit() == 0
     finally:
         screen.close()
-    assert run.wait(scaled(60)) == 0
+    assert run.wait(PATIENCE_S) == 0
 
 
 def test_a_stop_follows_a_session_that_is_moved_while_it_ends(run, tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_stop_follows_a_session_that_is_moved_while_it_ends(run, tmp_path: Pat
     wait_until(lambda: is_connected(ending.pid))
     (tmp_path / "one.edgetop").rename(tmp_path / "two.edgetop")
     run.send_signal(signal.SIGCONT)
-    out, err = ending.communicate(timeout=scaled(60))
+    out, err = ending.communicate(timeout=PATIENCE_S)
     assert (ending.returncode, err) == (0, "")
     assert out.endswith(f"recorded in {tmp_path / 'two.edgetop'}\n")
 
@@ -129,7 +129,7 @@ def test_what_was_deleted_is_not_promised_to_be_completed(run, tmp_path: Path) -
     said = next(line for line in run.stderr if "NOT RECORDING" in line)
     assert "it was deleted" in said
     run.send_signal(signal.SIGTERM)
-    out, err = run.communicate(timeout=scaled(60))
+    out, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 4
     assert err.splitlines()[-1] == (
         f"edgetop: {tmp_path / 'one.edgetop'}: it was deleted, or moved to another file system: it is not complete "

@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from edgetop.cli.running.other_processes import OtherProcesses
+from tests.support.waiting import PATIENCE_S
 
 NAME = f"hog-{os.getpid():011d}"  # of 15 characters, as many as the kernel keeps; a name for each worker
 
@@ -44,5 +45,5 @@ def test_its_priority_is_lowered_and_it_is_asked_to_end(hog: subprocess.Popen[by
     assert os.getpriority(os.PRIO_PROCESS, hog.pid) == min(before + 10, 19)
     assert said.endswith(f"niceness {before} to {min(before + 10, 19)}")
     assert processes.end(found) == f"process {hog.pid} {found.name}: SIGTERM was sent"
-    assert hog.wait(10) == -signal.SIGTERM
+    assert hog.wait(PATIENCE_S) == -signal.SIGTERM
     assert processes.end(found) == f"process {hog.pid} {found.name}: it has ended"

@@ -17,7 +17,7 @@ from tests.support.commands import environment
 from tests.support.relays import LiveRecording
 from tests.support.scripts import Script
 from tests.support.terminal import Terminal
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +48,7 @@ class Relayed:
 
     def close(self) -> tuple[int, bytes]:
         """The exit code, and what it said to a person."""
-        errors = self.process.communicate(timeout=scaled(60))[1]
+        errors = self.process.communicate(timeout=PATIENCE_S)[1]
         return self.process.returncode, errors
 
 
@@ -101,7 +101,7 @@ def test_it_ends_with_its_viewer_whatever_it_is_busy_with(home):
             assert FrameParser().feed(relay.stdout.read(65_536))
             relay.stdin.write(relay_frames.hello())
             relay.stdin.close()
-            assert relay.wait(scaled(60)) == 0
+            assert relay.wait(PATIENCE_S) == 0
 
 
 def past_of(folder):

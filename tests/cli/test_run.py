@@ -18,7 +18,7 @@ from edgetop import demo
 from tests.support import onnx_models, tflite_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.processes import engine_of, is_running
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ def test_a_reader_that_leaves_early_is_no_error(done):
     process = start_edgetop("report", "one", "--json", home=done.home)
     process.stdout.close()
     assert process.stderr.read() == ""
-    assert process.wait(20) == 0
+    assert process.wait(PATIENCE_S) == 0
     process.stderr.close()
 
 
@@ -213,7 +213,7 @@ def test_a_signal_ends_the_run_with_a_whole_recording(number, exit_code, model, 
     process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
     process.send_signal(number)
-    process.communicate(timeout=scaled(20))
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == exit_code
     folder = tmp_path / "one.edgetop"
     assert json.loads((folder / "session.json").read_text())["end_reason"] == "signal"
@@ -240,7 +240,7 @@ main.main()
 def test_a_signal_right_after_the_recording_began_ends_in_order(number, exit_code, model, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", SIGNALLED_AT_ONCE, str(int(number)), "run", str(model), *PACED, "-o", "one"],
-        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=scaled(60),
+        cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=PATIENCE_S,
         check=False,
     )  # fmt: skip
     assert done.returncode == exit_code, done.stderr
@@ -257,7 +257,7 @@ def test_a_service_killed_as_a_group_leaves_a_finished_recording(number, model, 
     wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=scaled(20))
+    process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
     assert json.loads((tmp_path / "one.edgetop" / "session.json").read_text())["end_reason"] == "signal"
 
@@ -267,7 +267,7 @@ def test_an_engine_that_is_killed_ends_the_run_with_its_cause(number, model, tmp
     process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
     wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
-    out, err = process.communicate(timeout=scaled(20))
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3
     assert number.name in err.splitlines()[-1]
     assert "recorded in" in out
@@ -293,7 +293,7 @@ def test_an_app_that_is_killed_leaves_no_load_behind(model, tmp_path):
     engine = engine_of(process)
     process.kill()
     process.communicate()
-    wait_until(lambda: not is_running(engine), 10)  # it does not outlive its conductor
+    wait_until(lambda: not is_running(engine))  # it does not outlive its conductor
 
 
 def test_inferences_that_raise_are_recorded_and_told(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.terminal import Terminal
 from tests.support.trees import plant
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_into_a_pipe_it_is_lines_until_ctrl_c(tmp_path):
     process = start_edgetop("sensors", "--watch", "--refresh", "50ms", "--sysroot", ORIN, home=tmp_path)
     lines = [process.stdout.readline() for _ in range(60)]
     process.send_signal(signal.SIGINT)
-    _, complaint = process.communicate(timeout=scaled(20))
+    _, complaint = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, complaint.strip()) == (130, "edgetop: interrupted")
     assert lines[0].split("\t")[1:] == ["temp/cpu-thermal", "49.7", "°C\n"]
     assert not any("\x1b" in line for line in lines)
@@ -116,7 +116,7 @@ def test_watched_as_json_it_is_one_document_a_line(tmp_path):
     process = start_edgetop("sensors", "--watch", "--json", "--refresh", "50ms", "--sysroot", ORIN, home=tmp_path)
     documents = [json.loads(process.stdout.readline()) for _ in range(3)]
     process.stdout.close()  # the reader leaves
-    assert process.wait(timeout=scaled(20)) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
     assert process.stderr.read() == ""
     process.stderr.close()
     assert [list(document) for document in documents] == [["board", "sensors", "missing"]] * 3

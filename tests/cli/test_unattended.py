@@ -21,7 +21,7 @@ from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
 from tests.support.scripts import measured
 from tests.support.sessions import folded
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def systemd(tmp_path, monkeypatch):
     """A socket to which services speak; what came, and how it is asked for."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(tmp_path / "notify"))
-        listener.settimeout(20)
+        listener.settimeout(PATIENCE_S)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         yield listener
 
@@ -79,7 +79,7 @@ def rotated(tmp_path_factory):
     wait_until(lambda: _state(home / "soak-2.edgetop") == "finished")
     scrape = wait_until(lambda: [path.read_text() for path in (home / "prom").glob("*.prom")])[0]
     run.terminate()
-    out, err = run.communicate(timeout=30)
+    out, err = run.communicate(timeout=PATIENCE_S)
     assert run.returncode == 0, out + err
     folders = sorted(home.glob("soak*.edgetop"), key=lambda path: path.stat().st_ctime_ns)
     listener.setblocking(False)

@@ -14,7 +14,7 @@ from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
 from tests.support.recordings import back_to_back, record, session
 from tests.support.thorough import mostly_thorough
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -156,7 +156,7 @@ def test_a_run_whose_standard_error_loses_its_reader_goes_on(tmp_path: Path) -> 
     process.send_signal(signal.SIGTERM)
     out = process.stdout.read()
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE_S) == 0
     assert "recorded in" in out
 
 
@@ -183,7 +183,7 @@ def test_a_device_is_written_to_and_never_replaced(option: str, tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe")
     process = start_edgetop("ops", "model.onnx", "--runs", "2", "--no-roofline", option, "pipe", home=tmp_path)
     came = (tmp_path / "pipe").read_bytes()
-    out, err = process.communicate(timeout=scaled(60))
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, err) == (0, "")
     assert out
     assert b"op_type" in came

@@ -13,7 +13,7 @@ import pytest
 from edgetop.taps import perf
 from tests.support import onnx_models
 from tests.support.commands import edgetop, start_edgetop
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_a_unit_is_watched_through_a_restart(start, tmp_path):
     options = ("--headless", "--json", "-o", "kept", "--unit", "camera.service")
     watcher = start_edgetop("watch", *options, home=tmp_path, PATH=f"{tmp_path}:{os.environ['PATH']}")
     if not CAN_SEE:
-        out, err = watcher.communicate(timeout=30)
+        out, err = watcher.communicate(timeout=PATIENCE_S)
         assert (watcher.returncode, out, len(err.splitlines())) == (2, "", 1)
         assert perf.why_not() or "needs root (sudo" in err
         return
@@ -64,7 +64,7 @@ def test_a_unit_is_watched_through_a_restart(start, tmp_path):
     state.write_text(f"MainPID={second.pid}\nActiveState=active\n")
     wait_until(lambda: len(manifest(session)["watched"]["streams"]) > 2)
     watcher.send_signal(signal.SIGINT)
-    out, err = watcher.communicate(timeout=30)
+    out, err = watcher.communicate(timeout=PATIENCE_S)
     alive = second.poll()
     document = json.loads(out)
     assert (watcher.returncode, alive) == (130, None), err

@@ -15,7 +15,7 @@ from edgetop.control.lock_holders import end_holder, is_stopped, lock_holder
 from edgetop.errors import EdgetopError
 from edgetop.recording.session_folder import SOCKET
 from edgetop.session.events import Order
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 OPENS = "import fcntl, sys, time; f = open(sys.argv[1], 'a'); print(flush=True); time.sleep(60)"
 HOLD = OPENS.replace("print", "fcntl.flock(f, fcntl.LOCK_EX); print")
@@ -42,7 +42,7 @@ def test_the_process_that_holds_a_lock_is_found_and_ended(tmp_path: Path) -> Non
     with started(OPENS, lock) as other, started(HOLD, lock) as holder:
         assert lock_holder(lock) == holder.pid
         assert end_holder(lock) == holder.pid
-        assert holder.wait(20) == -signal.SIGTERM
+        assert holder.wait(PATIENCE_S) == -signal.SIGTERM
         assert lock_holder(lock) is None
         assert end_holder(lock) is None
         assert other.poll() is None

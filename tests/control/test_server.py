@@ -15,7 +15,7 @@ from edgetop.errors import EdgetopError, InputError
 from edgetop.recording.session_folder import SOCKET
 from edgetop.session.events import Order
 from tests.support.scripts import OrderLog
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 FINAL = Answer(end_reason="user")
 
@@ -36,7 +36,7 @@ def server(tmp_path: Path, session: OrderLog) -> Iterator[ControlServer]:
 
 def connected(folder: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(20)
+    connection.settimeout(PATIENCE_S)
     with address(folder) as path:
         connection.connect(path)
     return connection

@@ -19,6 +19,7 @@ from edgetop.recording.kept_outputs import read_outputs
 from tests.support import plugins
 from tests.support.commands import start_python
 from tests.support.engine_runs import Heard, run_whole
+from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +48,7 @@ def model(folder: Path) -> Path:
 def test_the_example_of_the_page_runs_a_session(example: Path, tmp_path: Path) -> None:
     options = ("--headless", "--json", "--runs", 300, "--shape", "x:2,4", "--keep-outputs", 2, "-o", "made")
     started = start_python("run", model(tmp_path), *options, home=tmp_path, PYTHONPATH=str(example))
-    out, err = started.communicate(timeout=60)
+    out, err = started.communicate(timeout=PATIENCE_S)
     assert started.returncode == 0, err
     session = json.loads(out)["session"]
     engine = session["engine"]
@@ -59,7 +60,7 @@ def test_the_example_of_the_page_runs_a_session(example: Path, tmp_path: Path) -
 
 def test_the_list_of_engines_has_it(example: Path, tmp_path: Path) -> None:
     started = start_python("engines", "--json", home=tmp_path, PYTHONPATH=str(example))
-    rows = {row["name"]: row for row in json.loads(started.communicate(timeout=60)[0])["engines"]}
+    rows = {row["name"]: row for row in json.loads(started.communicate(timeout=PATIENCE_S)[0])["engines"]}
     product = rows["product"]
     assert (product["usable"], product["suffixes"], product["plugin"]) == (True, [".product"], True)
     assert product["package"] == "edgetop-product 0.1"

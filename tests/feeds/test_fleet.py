@@ -15,7 +15,7 @@ from tests.support.fleets import HELLO, SOON, Saying, address, fleet_of, recorde
 from tests.support.relays import LiveRecording
 from tests.support.scripts import Script, hot
 from tests.support.sessions import folded
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def test_the_age_of_what_is_shown_grows_while_a_board_hangs():
     assert (board.view.state, board.view.word, board.view.age_s) == ("silent", "SILENT", 12.0)
     assert board.view.reason == "no data for 12 s"
     board.hang_up()
-    board.join(5)
+    board.join(PATIENCE_S)
 
 
 def test_boards_are_sorted_and_filtered_by_all_that_is_known():

@@ -18,7 +18,7 @@ from tests.support.fleets import Saying
 from tests.support.relays import LiveRecording, Pipes, read_until
 from tests.support.scripts import Script
 from tests.support.sessions import differences, folded
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SOON = (0.01,)
 
@@ -217,7 +217,7 @@ def test_why_an_order_was_refused_is_shown_for_a_while(live):
 
 def test_an_order_not_yet_confirmed_is_reported_on_leaving(live):
     go = threading.Event()
-    feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(30)), "pi@board", SystemClock(), SOON)
+    feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(PATIENCE_S)), "pi@board", SystemClock(), SOON)
     feed.order(Order("stop"))
     assert feed.close(0.3) == ("stop",)
     go.set()
@@ -225,7 +225,7 @@ def test_an_order_not_yet_confirmed_is_reported_on_leaving(live):
 
 def test_a_stop_is_confirmed_by_the_sessions_end(script, live):
     go = threading.Event()
-    feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(30)), "pi@board", SystemClock(), SOON)
+    feed = RemoteFeed(Pipes(live.folder, lambda *_: go.wait(PATIENCE_S)), "pi@board", SystemClock(), SOON)
     feed.order(Order("stop"))
     end(script, live)
     assert feed.close(20.0) == ()
@@ -388,7 +388,7 @@ def test_a_silent_board_is_told_of():
             if self._said:
                 return self._said.pop(0)
             assert timeout_s == SILENCE_S
-            waiting.wait(30)
+            waiting.wait(PATIENCE_S)
             raise LinkEndedError
 
         def hang_up(self):

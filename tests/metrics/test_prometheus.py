@@ -25,7 +25,7 @@ from edgetop.session.load_settings import Load
 from tests.support.prometheus_queries import queries
 from tests.support.scripts import HOSTILE, POWER_SENSORS, SENSORS, Script, leaking, manifest, measured, powered, sensor
 from tests.support.sessions import folded
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 DEADLINE_NS = 6_000_000
 
@@ -324,13 +324,13 @@ def test_a_disk_that_hangs_holds_nobody_up_and_is_told_once(analysis) -> None:
 def test_what_hangs_at_the_end_is_given_up(analysis, monkeypatch) -> None:
     monkeypatch.setattr("edgetop.metrics.metric_outlet.FAREWELL_S", 0.05)
     said, released = [], threading.Event()
-    outlet = Outlet(0.0, lambda _: "" if released.wait(20) else "late", said.append)
+    outlet = Outlet(0.0, lambda _: "" if released.wait(PATIENCE_S) else "late", said.append)
     outlet.observe(analysis)
     outlet.close()
     assert said == ["the last metrics were not accepted within 0 s"]
     released.set()
     outlet._waiting.put(None)
-    outlet._thread.join(20)
+    outlet._thread.join(PATIENCE_S)
     assert not outlet._thread.is_alive()
 
 

@@ -24,6 +24,7 @@ from edgetop.models.shapes.folding import FOLDS
 from edgetop.models.tflite_file import read_tflite
 from tests.support import onnx_models, tflite_models
 from tests.support.model_files import light, model_of
+from tests.support.waiting import scaled
 
 ONNX = [
     onnx_models.onnx_dynamic(),
@@ -85,10 +86,10 @@ def everything(read, data):
 
 
 def survives(read, data):
-    began = time.monotonic()
+    began = time.thread_time()  # not of the clock: the machine may be busy
     with contextlib.suppress(MalformedError):
         everything(read, data)
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began < scaled(5)
 
 
 FUZZING = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))

@@ -14,7 +14,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Manifest
 from tests.support.recordings import first_manifest
 from tests.support.scripted_engine import inferences
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 class SlowRecorder:
@@ -29,7 +29,7 @@ class SlowRecorder:
         self.error: RecordingError | None = None
 
     def write(self, batch: Batch) -> tuple[Event, ...]:
-        self.goes_on.wait(20)
+        self.goes_on.wait(PATIENCE_S)
         self.batches.append(batch)
         if self.defect:
             raise self.defect

@@ -12,7 +12,7 @@ import pytest
 
 from edgetop.errors import RecordingError
 from edgetop.recording.session_folder import LOCK, WriterLock
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 HOLD = """
 import sys
@@ -80,7 +80,7 @@ def test_what_a_dead_writer_left_is_completed_by_one_at_a_time(tmp_path: Path) -
     with pytest.raises(queue.Empty):
         taken.get(timeout=0.1)
     first.release()
-    taken.get(timeout=scaled(10)).release()
+    taken.get(timeout=PATIENCE_S).release()
     second.join()
 
 

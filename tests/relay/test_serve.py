@@ -27,9 +27,8 @@ from tests.support.clocks import ManualClock
 from tests.support.relays import LiveRecording, PipeLink, past_of
 from tests.support.scripts import Script
 from tests.support.sessions import differences
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
-PATIENCE_S = scaled(20)
 FOLLOWING = "0b5f6f3e-8f0e-4c57-9f3c-6f5a4f1f2a99"  # the id of the session that follows
 
 

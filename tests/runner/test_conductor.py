@@ -51,6 +51,7 @@ from edgetop.session.second_aggregator import SecondAggregator
 from tests.support.clocks import NS, ManualClock
 from tests.support.scripted_engine import ScriptedEngine, inferences, said
 from tests.support.sessions import begun
+from tests.support.waiting import PATIENCE_S
 
 ORIGIN = ManualClock().monotonic_ns()
 MS = 1_000_000
@@ -173,7 +174,7 @@ class Session:
     def run(self) -> Outcome:
         """Start its thread, and wait for the end."""
         self.conductor.start()
-        outcome = self.conductor.join(10)
+        outcome = self.conductor.join(PATIENCE_S)
         assert outcome
         return outcome
 
@@ -775,7 +776,7 @@ def test_readings_and_what_befalls_sensors_come_with_the_batches() -> None:
     while len({batch.until_ns for batch in session.sink.batches if len(batch.readings)}) < 3:
         assert session.conductor.join(0.01) is None
     session.conductor.stop()
-    session.conductor.join(10)
+    session.conductor.join(PATIENCE_S)
     readings = session.sink.all.readings
     assert set(readings[["sensor", "value"]].tolist()) == {(0, 1.0), (1, 2.0)}
     assert all(0 <= t <= session.sink.all.until_ns for t in readings["t_ns"].tolist())
@@ -862,9 +863,9 @@ def test_waiting_for_the_measurement_ends_with_the_session(updates: Sequence[Eng
     session = Session(engine=engine)
     assert not session.conductor.began_measuring.is_set()
     session.conductor.start()
-    assert session.conductor.began_measuring.wait(10)
+    assert session.conductor.began_measuring.wait(PATIENCE_S)
     session.conductor.stop()
-    assert session.conductor.join(10)
+    assert session.conductor.join(PATIENCE_S)
 
 
 def test_from_the_measurement_on_the_heap_is_frozen(
@@ -882,9 +883,9 @@ def test_a_stop_from_another_thread_ends_the_session() -> None:
     engine = ScriptedEngine(said(MEASURING), when_stopped=[said(Ended("stop", ORIGIN))])
     session = Session(engine=engine)
     session.conductor.start()
-    assert session.conductor.began_measuring.wait(10)
+    assert session.conductor.began_measuring.wait(PATIENCE_S)
     threading.Thread(target=session.conductor.stop).start()
-    assert session.conductor.join(10) == Outcome("user", None)
+    assert session.conductor.join(PATIENCE_S) == Outcome("user", None)
     assert session.conductor.join(0) == Outcome("user", None)
 
 

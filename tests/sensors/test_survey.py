@@ -13,7 +13,7 @@ from edgetop.sensors.sensor_protocol import Found, Gap, Missing, sensor
 from edgetop.sensors.survey import Survey, survey_board
 from edgetop.session.manifest import Board
 from tests.support.trees import plant
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 class Scripted:
@@ -82,7 +82,7 @@ def test_what_is_no_value_for_each_sensor_is_a_gap(answer: list[float]) -> None:
 
 
 def test_a_source_that_hangs_costs_only_itself(release: threading.Event) -> None:
-    hanging, steady = Scripted(lambda: release.wait(30)), Scripted([20.0])
+    hanging, steady = Scripted(lambda: release.wait(PATIENCE_S)), Scripted([20.0])
     survey = survey_of(hanging, steady, deadline_s=0.02)
     survey.read_whole()
     assert values(survey) == [Gap("did not answer within 0.02 s"), 20.0]
@@ -92,7 +92,7 @@ def test_a_source_that_hangs_costs_only_itself(release: threading.Event) -> None
 
 
 def test_an_answer_that_comes_late_is_taken(release: threading.Event) -> None:
-    hanging = Scripted(lambda: release.wait(30), cadence_s=0.0)
+    hanging = Scripted(lambda: release.wait(PATIENCE_S), cadence_s=0.0)
     survey = survey_of(hanging, deadline_s=0.02)
     survey.read_due()
     release.set()

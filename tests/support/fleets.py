@@ -12,7 +12,7 @@ from edgetop.session.clock import SystemClock
 from edgetop.session.session_summary import Summary
 from tests.support.relays import LiveRecording, Pipes
 from tests.support.scripts import Script
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 SOON = (0.01,)
 
@@ -42,7 +42,7 @@ class Saying:
         if self._said:
             return self._said.pop(0)
         if not self._ends:
-            self._left.wait(30)
+            self._left.wait(PATIENCE_S)
         raise LinkEndedError
 
     def write(self, data: bytes) -> None:

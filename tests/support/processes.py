@@ -31,7 +31,7 @@ def engines_of(pid: int) -> list[int]:
 
 def engine_of(process: subprocess.Popen[Any]) -> int:
     """Return the pid of the engine child of an edgetop process, once there is one."""
-    return wait_until(lambda: engines_of(process.pid), 20)[0]
+    return wait_until(lambda: engines_of(process.pid))[0]
 
 
 def cpu_seconds(pid: int) -> float:

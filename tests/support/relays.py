@@ -25,7 +25,7 @@ from edgetop.session.events import Order
 from edgetop.session.seconds import NS
 from edgetop.wording.board_summary import Summaries
 from tests.support.recordings import kill
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 
 class LiveRecording:
@@ -121,7 +121,7 @@ class PipeLink:
         source, self._source = self._source, -1
         if source >= 0:
             os.close(source)
-        self._thread.join(10)
+        self._thread.join(PATIENCE_S)
         return ""
 
 

@@ -17,9 +17,8 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from tests.support import commands
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
-PATIENCE_S = scaled(60.0)  # a busy machine takes its time to start Python
 FRAME_END = b"\x1b[?2026l"
 ALTERNATE_SCREEN, LEAVE_ALTERNATE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 _ASKED_SYNC = b"\x1b[?2026$p"

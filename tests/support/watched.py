@@ -7,7 +7,7 @@ import psutil
 
 from tests.support.processes import cpu_seconds
 from tests.support.terminal import FRAME_END, Terminal
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 MIB = 1024 * 1024
 ENGINE = "edgetop/engines/child"  # in the command line of what is watched; it is no cost of watching
@@ -65,7 +65,7 @@ def end(terminal: Terminal) -> None:
     processes = [first, *first.children(recursive=True)]
     for process in reversed(processes[1:]):
         process.terminate()
-    _, left = psutil.wait_procs(processes[1:], timeout=scaled(10))
+    _, left = psutil.wait_procs(processes[1:], timeout=PATIENCE_S)
     for process in left:
         process.kill()
     terminal.close()

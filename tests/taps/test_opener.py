@@ -20,7 +20,7 @@ import pytest
 from edgetop.taps import opener, perf
 from edgetop.taps.elf import Elf
 from edgetop.taps.perf import Opener, Place, target_of
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
@@ -35,7 +35,7 @@ class Opening:
 
     def __init__(self, owner, **settings):
         self.link, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.link.settimeout(scaled(20))
+        self.link.settimeout(PATIENCE_S)
         words = [sys.executable, "-I", "-S", "-B", opener.__file__, str(owner)]
         self.process = subprocess.Popen(words, stdin=other.fileno(), env=settings.pop("env", {}), **settings)
         other.close()
@@ -61,7 +61,7 @@ def opening():
     yield start
     for one in made:
         one.link.close()
-        one.process.wait(scaled(10))
+        one.process.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -310,10 +310,10 @@ def test_nothing_is_left_when_it_ends(opening, sleeper, place, libc, way):
     if way == "closed":
         os.close(event)
         one.link.close()
-        one.process.wait(scaled(10))
+        one.process.wait(PATIENCE_S)
     else:
         one.process.send_signal(signal.SIGKILL)
-        one.process.wait(scaled(10))
+        one.process.wait(PATIENCE_S)
         os.close(event)
         following = opening()  # removes what the one before could not
         assert following.says(target_of(process.pid)) == ""
@@ -335,7 +335,7 @@ def test_it_ends_with_edgetop_though_its_socket_is_held(opening, sleeper):
     other.close()
     assert one.says(target_of(sleeper().pid)) == ""
     ours.close()
-    assert one.process.wait(scaled(10)) == 0
+    assert one.process.wait(PATIENCE_S) == 0
 
 
 def test_a_fork_of_the_process_inherits_its_events(opening, place, libc):

@@ -20,7 +20,7 @@ from edgetop.errors import InputError
 from edgetop.taps import perf, uprobe_reader
 from edgetop.taps.watched_process import ProcessSpec, WatchedProcess, model_processes
 from tests.support import onnx_models, tflite_models
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ class Attached:
 
     def end(self):
         self.program.stdin.close()
-        self.program.wait(scaled(20))
+        self.program.wait(PATIENCE_S)
         if not self.refused:
             wait_until(lambda: self.read() and type(self.messages[-1]).__name__ == "Ended")
         self.watched.close()

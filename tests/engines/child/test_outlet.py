@@ -18,7 +18,7 @@ from edgetop.engines.child import message_frames
 from edgetop.engines.child.loop import CAPACITY
 from edgetop.engines.child.record_outlet import Outlet
 from edgetop.session.records import INFERENCE
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 PAGE = 4096
 F_SETPIPE_SZ = 1031  # fcntl has the name from Python 3.10 on, on Linux only
@@ -218,7 +218,7 @@ def test_finishing_waits_for_a_reader_that_is_late() -> None:
         finishing.start()
         came: list[Pair] = []
         wait_until(lambda: came.extend(read(PAGE) or []) or message_frames.ENDED in dict(came))
-        finishing.join(5)
+        finishing.join(PATIENCE_S)
         assert not finishing.is_alive()
     assert account(came) == sender.sent
 
@@ -288,8 +288,8 @@ def test_a_rest_sends_what_is_queued() -> None:
 
         reader = threading.Thread(target=keep_reading)
         reader.start()
-        outlet.sleep(0.5)
-        reader.join(20)
+        outlet.sleep(1.0)
+        reader.join(PATIENCE_S)
         assert not reader.is_alive(), len(read)
 
 

@@ -21,7 +21,7 @@ from edgetop.engines.spawn import CHILD
 from tests.support import onnx_models
 from tests.support.engine_runs import Heard, hear_out, run_whole, spec_for
 from tests.support.interpreters import fake_runtime, shell, with_runtime
-from tests.support.waiting import wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ def test_a_stopped_engine_ends_when_its_conductor_is_gone(words) -> None:
             process.send_signal(signal.SIGSTOP)
             wait_until(lambda: "(stopped)" in Path(f"/proc/{process.pid}/status").read_text())
             os.close(control_write)  # as by kill -9
-            assert process.wait(30) >= 0
+            assert process.wait(PATIENCE_S) >= 0
         finally:
             process.kill()
     for fd in (control_read, data_read, data_write):

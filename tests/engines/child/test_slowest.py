@@ -12,6 +12,7 @@ import pytest
 from edgetop.engines.child import message_frames
 from edgetop.engines.child.placement import Placement
 from edgetop.engines.child.slowest import ENOUGH, LEAST, WINDOW_NS, Slowest
+from tests.support.waiting import PATIENCE_S
 
 MS = 1_000_000
 
@@ -157,7 +158,7 @@ def test_a_thread_beside_others_counts_its_own_alone() -> None:
     def watch() -> None:
         run = Run()
         ready.set()
-        done.wait(20)
+        done.wait(PATIENCE_S)
         run.infer(20 * MS)
         run.end()
         found.append(run.heard.said[0][1]["minor_faults"])
@@ -165,10 +166,10 @@ def test_a_thread_beside_others_counts_its_own_alone() -> None:
     ready, done = threading.Event(), threading.Event()
     thread = threading.Thread(target=watch)
     thread.start()
-    ready.wait(20)
+    ready.wait(PATIENCE_S)
     touched = bytearray(64 * 2**20)
     done.set()
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert touched
     assert found[0] < 1_000
 

@@ -13,7 +13,7 @@ from edgetop.engines.child.loop import Control, Loop
 from edgetop.engines.child.parallel_streams import Lanes, Streams
 from edgetop.engines.child.record_outlet import Outlet
 from edgetop.session.records import INFERENCE, Inferences
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S
 
 
 class Bench:
@@ -61,7 +61,7 @@ def test_the_first_inference_is_the_first_streams_alone() -> None:
 
 def test_inferences_run_at_once() -> None:
     """Each waits for all the others: one after the other they would never end."""
-    together = threading.Barrier(3, timeout=scaled(60))
+    together = threading.Barrier(3, timeout=PATIENCE_S)
     bench = Bench(*[together.wait] * 3)
     bench.streams.repeat(message_frames.PHASE_MEASURE, runs=30)
     assert len(bench.heard()[0]) == 30
