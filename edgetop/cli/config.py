@@ -104,9 +104,8 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
     If both files have a setting, the setting in `also` counts. `for_screen` is whether to check themes and keys too,
     for which Textual is loaded. Raises InputError for an invalid file.
     """
-    place = next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
     found: Document = {}
-    for path in (place, also):
+    for path in (settings_file(folder), also):
         if path is not None:
             try:
                 for key, value in read_settings(path).items():
@@ -114,6 +113,11 @@ def load_config(folder: Path, also: Path | None = None, *, for_screen: bool = Tr
             except SettingError as error:
                 raise InputError(f"{path}: {error}", error.hint) from None
     return Config(**found)
+
+
+def settings_file(folder: Path) -> Path | None:
+    """Return the path of the settings file in `folder`, or None if there is none."""
+    return next((folder / name for name in (NAME, OLD_NAME) if os.path.lexists(folder / name)), None)
 
 
 def read_settings(path: Path) -> Mapping[str, object]:

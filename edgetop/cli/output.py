@@ -3,7 +3,9 @@
 import csv
 import io
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +26,23 @@ def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> Non
     `ascii_only` replaces characters outside ASCII.
     """
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
+
+
+def prose_columns() -> int:
+    """Return how many characters a line of prose may have: as many as the terminal, but 60 to 100; else 100."""
+    return max(60, min(100, shutil.get_terminal_size((100, 0)).columns))
+
+
+def wrapped(line: str) -> list[str]:
+    """Return the lines into which a line must be broken at spaces to fit the terminal; without a terminal, the line.
+
+    Each line after the first is indented by four more spaces.
+    """
+    columns = shutil.get_terminal_size((0, 0)).columns
+    if not columns or len(line) <= columns:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    return textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def raise_problems(problems: Sequence[str], rest: str) -> None:

@@ -26,7 +26,7 @@ from edgetop.sensors.capture.unpack import unpack
 from edgetop.sensors.root import UNREADABLE
 from edgetop.session.manifest import Board
 from tests.support.commands import edgetop, start_edgetop
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -127,7 +127,7 @@ def test_a_signal_ends_it_and_leaves_nothing(tmp_path):
     with start_edgetop(*command, home=tmp_path, TMPDIR=str(tmp_path)) as process:
         wait_until(lambda: list(tmp_path.glob("edgetop-board-report-*/soak-*.edgetop")))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(scaled(60)) == EXIT_INTERRUPTED
+        assert process.wait(PATIENCE_S) == EXIT_INTERRUPTED
     assert not list(tmp_path.glob("*edgetop-*"))
     assert not (tmp_path / "board-report.tar.gz").exists()
 
@@ -341,7 +341,7 @@ def test_a_capture_that_outlasts_the_run_says_so(tmp_path, monkeypatch):
     idle = Capture({"proc/stat": b"", "proc/cpuinfo": b""}, {}, ())
     monkeypatch.setattr(report_making, "figures", lambda _: ())
     told = list(report_making._contents(tmp_path, 1, idle, soaks.loaded, document))
-    assert "  tree-loaded: 1 of these 2 files, read while the model ran" in told
+    assert "tree-loaded: 1 of these 2 files, read while the model ran" in told
     assert f"  - {report_steps.RUN_ENDED}" in told
     assert [line for line in report_making._contents(tmp_path, 1, idle, None, document) if "no tree-loaded: " in line]
 

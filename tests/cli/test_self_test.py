@@ -16,12 +16,12 @@ from edgetop.cli.board.check_lines import check_lines
 from edgetop.cli.board.installation_checks import SelfTest, check_engine, check_recordings, check_terminal
 from edgetop.cli.board.lacking import PURPOSES, Lack
 from edgetop.cli.running.child_run import Outcome
-from edgetop.doctor.check import ok
+from edgetop.doctor.check import ok, warning
 from edgetop.recording.session_folder import session_folder
 from edgetop.sensors.root import Root
 from tests.cli.test_first_contact import WITHOUT_RUNTIMES
 from tests.support.commands import edgetop, environment
-from tests.support.waiting import scaled
+from tests.support.waiting import PATIENCE_S, scaled
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def test_without_a_runtime_it_fails_and_says_what_to_install(tmp_path):
     program = WITHOUT_RUNTIMES.replace("main()", 'main(["self-test"])')
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment(tmp_path, TMPDIR=str(tmp_path)),
-        capture_output=True, text=True, timeout=scaled(60), check=False,
+        capture_output=True, text=True, timeout=PATIENCE_S, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert re.search(r"problem +engine +no inference runtime is installed\n +fix: .*onnxruntime", done.stdout)
@@ -84,6 +84,18 @@ def test_a_setting_that_stops_every_screen_is_found(tmp_path, monkeypatch):
     check = installation_checks.check_settings()
     assert check.status == "problem"
     assert "them" in check.found
+
+
+@pytest.mark.parametrize("name", [None, "edgetop.toml", "config.toml"])
+def test_the_settings_file_is_named_if_there_is_one(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    file = tmp_path / "edgetop" / (name or "edgetop.toml")
+    file.parent.mkdir()
+    if name:
+        file.write_text('theme = "dark"\n')
+    check = installation_checks.check_settings()
+    assert check.status == "ok"
+    assert check.found == (f"{file} is valid" if name else f"the defaults, since there is no {file}")
 
 
 def test_a_runtime_that_fails_is_named_with_its_reason():
@@ -179,13 +191,21 @@ def test_jetson_packages_are_for_jetsons(tmp_path, monkeypatch):
     assert "the extra jetson" in [lack.what for lack in lacking.lacking(jetson)]
 
 
-def test_each_lack_is_one_line():
+def test_each_lack_is_followed_by_the_command_that_installs_it():
     result = SelfTest((ok("engine", "x"),), (Lack("the extra html", "charts", "pip install bokeh"),), 1.0)
     assert list(installation_checks.lines(result)) == [
         "ok       engine  x",
         "",
-        "lacks    the extra html, for charts: pip install bokeh",
+        "lacks    the extra html, for charts",
+        "         fix: pip install bokeh",
         "",
         "no problems, no warnings, 1 ok, in 1.0 s",
     ]
     assert len(list(check_lines(result.checks))) == 3
+
+
+@pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("300", 100), ("20", 60)])
+def test_the_lines_of_checks_fit_the_terminal(columns, widest, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = list(check_lines([warning("engine", "found " * 50, "advice " * 50)]))
+    assert widest - 10 < max(map(len, lines)) <= widest

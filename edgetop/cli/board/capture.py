@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from edgetop.cli.output import print_text
+from edgetop.cli.output import print_text, wrapped
 from edgetop.errors import DISK_FULL, InputError, OutputError
 from edgetop.formatting import clean, quantity, size
 from edgetop.sensors.capture.collect import Capture, collect, notes_text, pack, write_archive
@@ -28,7 +28,7 @@ def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
     refuse(path, "--capture", yes=yes, force=force)
     capture = collect(root)
     packed = size(len(pack(capture)))
-    print_text("\n".join(listing(capture)), err=True)
+    print_text("\n".join(part for line in listing(capture) for part in wrapped(line)), err=True)
     question = f"Write {quantity(len(capture.files), 'file')}, {packed}, to {clean(str(path))}?"
     if not yes and not click.confirm(question, err=True):
         click.echo("Nothing was written.", err=True)

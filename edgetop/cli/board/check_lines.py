@@ -4,10 +4,9 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from edgetop.cli.output import prose_columns
 from edgetop.doctor.check import Check
 from edgetop.formatting import clean
-
-WIDTH = 100
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[str]:
@@ -15,13 +14,14 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
 
     An empty line and a line such as "no problems, 1 warning, 8 ok" follow.
     """
+    columns = prose_columns()
     width = max(len(check.name) for check in checks)
     for check in checks:
         head = f"{check.status:<8} {check.name:<{width}}  "
         margin = " " * len(head)
-        yield from textwrap.wrap(clean(check.found), WIDTH, initial_indent=head, subsequent_indent=margin) or [head]
+        yield from textwrap.wrap(clean(check.found), columns, initial_indent=head, subsequent_indent=margin) or [head]
         if check.advice:
-            yield from textwrap.wrap(clean(check.advice), WIDTH, initial_indent=margin, subsequent_indent=margin)
+            yield from textwrap.wrap(clean(check.advice), columns, initial_indent=margin, subsequent_indent=margin)
         if check.fix:
             yield f"{margin}fix: {clean(check.fix)}"  # never wrapped, so that it can be copied
     yield ""

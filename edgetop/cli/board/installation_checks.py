@@ -15,7 +15,7 @@ from edgetop.analysis.session_report import report
 from edgetop.cli.board.check_lines import check_lines
 from edgetop.cli.board.lacking import Lack, lacking
 from edgetop.cli.board.screen_check import COLUMNS, ROWS, SCREEN, check_screen
-from edgetop.cli.config import load_config
+from edgetop.cli.config import NAME, load_config, settings_file
 from edgetop.cli.running.child_run import ChildRun, Outcome
 from edgetop.cli.running.session_parts import EXTRAS
 from edgetop.doctor.check import Check, Status, ok, problem, warning, worst
@@ -80,7 +80,8 @@ def lines(result: SelfTest) -> Iterator[str]:
     *checks, total = check_lines(result.checks)
     yield from checks
     for lack in result.lacks:
-        yield f"lacks    {lack.what}, for {lack.purpose}: {clean(lack.fix)}"
+        yield f"lacks    {lack.what}, for {lack.purpose}"
+        yield f"         fix: {clean(lack.fix)}"
     if result.lacks:
         yield ""
     yield f"{total}, in {result.seconds:.1f} s"
@@ -92,7 +93,8 @@ def check_settings() -> Check:
         load_config(config_home())
     except EdgetopError as error:
         return problem(SETTINGS, str(error))
-    return ok(SETTINGS, f"those of {config_home()} can be used")
+    file = settings_file(config_home())
+    return ok(SETTINGS, f"{file} is valid" if file else f"the defaults, since there is no {config_home() / NAME}")
 
 
 def _check_sessions(folder: Path, until_s: float) -> Iterator[Check]:
@@ -198,7 +200,8 @@ def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:
     if unreadable:
         yield problem(RECORDING, f"cannot be read back: {'; '.join(unreadable)}")
     else:
-        yield ok(RECORDING, f"{len(outcomes)} written and read back, {size(sum(map(bytes_below, outcomes)))}")
+        written = f"{quantity(len(outcomes), 'session')} written and read back"
+        yield ok(RECORDING, f"{written}, {size(sum(map(bytes_below, outcomes)))}")
     if different:
         yield problem(REPORT, f"differs from what the run printed: {', '.join(different)}")
     elif not unreadable:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,7 @@ from edgetop.cli.board import observer_effect, report_steps
 from edgetop.cli.board.capture import listing, refuse, write
 from edgetop.cli.board.installation_checks import installed_formats
 from edgetop.cli.board.redaction import Redaction
-from edgetop.cli.output import print_text
+from edgetop.cli.output import print_text, wrapped
 from edgetop.errors import EXIT_DONE, EdgetopError, OutputError
 from edgetop.files import why
 from edgetop.formatting import axis_time, clean, quantity, size
@@ -71,7 +72,8 @@ def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
     capture = report.capture or Capture({}, {}, ("the board was not captured",))
     packed = pack(capture, report.loaded, {REPORT: json.dumps(document, indent=1).encode()})
     write(path, "--output", packed, force=force)
-    print_text("\n".join(_contents(path, len(packed), capture, report.loaded, document)))
+    lines = _contents(path, len(packed), capture, report.loaded, document)
+    print_text("\n".join(part for line in lines for part in wrapped(line)))
     return EXIT_DONE
 
 
@@ -199,11 +201,14 @@ def _contents(path: Path, packed: int, capture: Capture, loaded: Capture | None,
     yield from (f"    {line}" for line in figures(document))
     yield from listing(capture)
     if loaded:
-        yield f"  {LOADED}: {len(loaded.files)} of these {len(capture.files)} files, read while the model ran"
-        yield from (f"  - {clean(note)}" for note in loaded.notes if note not in capture.notes)
+        yield f"{LOADED}: {len(loaded.files)} of these {len(capture.files)} files, read while the model ran"
+        yield from (f"- {clean(note)}" for note in loaded.notes if note not in capture.notes)
     elif document["soaks"] is not None:
-        yield f"  no {LOADED}: no inference was measured in the time for it"
-    yield "Nothing was sent. To read the figures: tar xzOf FILE report.json; to unpack all: tar xzf FILE"
+        yield f"no {LOADED}: no inference was measured in the time for it"
+    name = clean(shlex.quote(str(path)))
+    yield "Nothing was sent."
+    yield f"To read the figures: tar xzOf {name} {REPORT}"
+    yield f"To unpack all files: tar xzf {name}"
 
 
 def figures(document: Document) -> Iterator[str]:
