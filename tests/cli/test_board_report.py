@@ -342,7 +342,7 @@ def test_a_capture_that_outlasts_the_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(report_making, "figures", lambda _: ())
     told = list(report_making._contents(tmp_path, 1, idle, soaks.loaded, document))
     assert "tree-loaded: 1 of these 2 files, read while the model ran" in told
-    assert f"  - {report_steps.RUN_ENDED}" in told
+    assert f"- {report_steps.RUN_ENDED}" in told
     assert [line for line in report_making._contents(tmp_path, 1, idle, None, document) if "no tree-loaded: " in line]
 
 

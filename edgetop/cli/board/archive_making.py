@@ -21,7 +21,7 @@ import edgetop
 from edgetop import formatting
 from edgetop.cli.board import archive_needs, archive_program
 from edgetop.cli.board.lacking import PURPOSES
-from edgetop.cli.output import print_text
+from edgetop.cli.output import print_text, wrapped
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.installation import packages_of
@@ -106,7 +106,8 @@ def make_archive(target: Target, output: Path, extras: Sequence[str], *, force: 
             for name, path in sorted(members.items()):
                 _write(archive, name, path.read_bytes())
     sizes = f"{formatting.size(output.stat().st_size)}, {formatting.size(unpacked)} unpacked"
-    print_text(f"{output}  {sizes}: {', '.join(f'{name} {version}' for name, version in versions.items())}")
+    line = f"{output}  {sizes}: {', '.join(f'{name} {version}' for name, version in versions.items())}"
+    print_text("\n".join(wrapped(line)))
     print_text(f"On the board: python3 {output.name}")
 
 
