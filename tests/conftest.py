@@ -1,14 +1,17 @@
 """Options of the test run."""
 
 import atexit
+import compileall
 import contextlib
 import gc
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -65,6 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
     atexit.register(_silence_leak_reports)
+    _compile_a_share(config)
 
 
 def _keep_folders_in_memory() -> None:
@@ -84,10 +88,10 @@ def _silence_leak_reports() -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two more than there are CPUs, for the slow tests wait; none for a choice, which starts sooner so."""
+    """Three more than there are CPUs, for the slow tests wait; none for a choice, which starts sooner so."""
     is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
     waits = config.option.markexpr != "not slow"
-    return len(os.sched_getaffinity(0)) + 2 * waits if is_whole else 0
+    return len(os.sched_getaffinity(0)) + 3 * waits if is_whole else 0
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -111,12 +115,23 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     return result
 
 
-def _import_a_share(config: pytest.Config) -> None:
-    """Import every nth test module if this is one of n workers.
+def _compile_a_share(config: pytest.Config) -> None:
+    """Compile every nth module of edgetop if this is one of n workers.
 
-    All of them collect all tests. In a fresh clone each would compile every module, which takes longer than the rest
-    of collecting; after this it finds most of them compiled by the others.
+    All of them import all of edgetop and collect all tests. In a fresh clone each would compile every module, which
+    takes longer than the rest of collecting; after this it finds most of them compiled by the others.
     """
+    if worker := getattr(config, "workerinput", None):
+        for path in sorted((config.rootpath / "edgetop").rglob("*.py"))[_share(worker)]:
+            compileall.compile_file(path, quiet=2)
+
+
+def _share(worker: Mapping[str, Any]) -> slice:
+    return slice(int(worker["workerid"].removeprefix("gw")), None, worker["workercount"])
+
+
+def _import_a_share(config: pytest.Config) -> None:
+    """Import every nth test module if this is one of n workers."""
     worker = getattr(config, "workerinput", None)
     if worker is None:
         return
@@ -125,18 +140,35 @@ def _import_a_share(config: pytest.Config) -> None:
     chosen = sorted(
         path for path in found if not any(pytest_ignore_collect(one, config) for one in (path, *path.parents))
     )
-    for path in chosen[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+    for path in chosen[_share(worker)]:
         with contextlib.suppress(Exception, pytest.skip.Exception):  # collecting it raises the same, and reports it
             importlib.import_module(".".join(path.relative_to(config.rootpath).with_suffix("").parts))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, object]:
     for item in items:
         if own := item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(scaled(own.args[0])), append=False)
         if item.get_closest_marker("benchmark") or item.get_closest_marker("thorough"):
             item.add_marker("slow")  # `-m "not slow"` takes the place of the expression that leaves these out
-    # Files that wait for processes come first, so that no worker is alone with one of them in the end.
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    result = yield  # leaves out what was not asked for
+    _mix(items)
+    return result
+
+
+def _mix(items: list[pytest.Item]) -> None:
+    """Sort the files of `items` so that tests that wait for processes run beside tests that need a CPU.
+
+    Both kinds of files are spread evenly, by their number of tests. Larger files come first, and the last ones have no
+    slow test, so that no worker is alone with a long file in the end.
+    """
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    quick = Counter(item.path for item in items if item.path not in slow)
+    place: dict[Path, float] = {}
+    for counts, until in ((slow, 0.9), (quick, 1.0)):
+        before = 0
+        for path, count in counts.most_common():
+            place[path] = until * before / counts.total()
+            before += count
+    items.sort(key=lambda item: place[item.path])

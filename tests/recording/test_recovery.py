@@ -377,7 +377,7 @@ from pathlib import Path
 from edgetop.recording.recovery import recover
 from edgetop.recording.reader import Recording
 
-left, work = map(Path, sys.argv[1:])
+left, work, stride = *map(Path, sys.argv[1:3]), int(sys.argv[3])
 CHANGES = {"os.remove", "os.rename", "os.rmdir", "os.truncate", "shutil.rmtree"}
 
 def dies_at(count):
@@ -392,7 +392,7 @@ def dies_at(count):
     sys.addaudithook(hook)
 
 recover(shutil.copytree(left, work / "whole.edgetop"))  # loads what would be loaded in each child
-for count in range(1, 200):
+for count in range(1, 200, stride):
     folder = shutil.copytree(left, work / f"{count}.edgetop")
     child = os.fork()
     if not child:
@@ -418,7 +418,10 @@ def test_the_next_recovery_completes_a_killed_one(
     assert len(journal_of(left)) > 1
     assert len(list(left.glob("journal/inferences-*.partial"))) == pieces
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED, str(left), str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-c", INTERRUPTED, str(left), str(tmp_path), str(stride)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     steps = int(done.stdout)
     assert steps > 15

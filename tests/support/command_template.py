@@ -43,6 +43,17 @@ def load_commands():
     return main.main
 
 
+def load_late(arguments):
+    """Import the charts of pages, which take half a second, before the first command that needs them is forked."""
+    makes_page = arguments[:1] == ["bundle"] or any(one.startswith("--html") for one in arguments)
+    if makes_page and "bokeh.plotting" not in sys.modules:
+        import bokeh.embed
+        import bokeh.plotting
+        import bokeh.resources  # noqa: F401
+
+        gc.freeze()
+
+
 def load_screen():
     from textual.drivers import linux_driver  # noqa: F401
 
@@ -67,6 +78,8 @@ def serve(channel: socket.socket, main) -> None:
             request, streams, _, _ = socket.recv_fds(channel, 1 << 20, 3)
             if not request:
                 return
+            asked = json.loads(request)
+            load_late(asked["arguments"])
             is_apart, apart = os.pipe()
             pid = os.fork()
             if pid == 0:
@@ -74,7 +87,7 @@ def serve(channel: socket.socket, main) -> None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 for end in (channel.detach(), woken, wake, is_apart):
                     os.close(end)
-                _become(json.loads(request), streams, apart, main)
+                _become(asked, streams, apart, main)
             for end in (*streams, apart):
                 os.close(end)
             os.read(is_apart, 1)  # its end: the command has nothing of this process open any more
