@@ -47,13 +47,17 @@ class KeyWords(Static):
 
 
 class Dialog(ModalScreen[T], Generic[T]):
-    """A box in the middle of the screen, with a title. Esc, or a click beside the box, closes it without an answer."""
+    """A box in the middle of the screen, with a title. Esc, or a click beside the box, closes it without an answer.
+
+    The scroll bar has its column also while it is hidden. Otherwise a text that fits only without it would show it and
+    hide it again without end.
+    """
 
     DEFAULT_CSS = """
     Dialog { align: center middle; background: transparent; }
     Dialog .box {
         width: 64; max-width: 96%; height: auto; max-height: 100%;
-        background: $surface; color: $foreground; padding: 1 2; scrollbar-size-vertical: 1;
+        background: $surface; color: $foreground; padding: 1 2; scrollbar-size-vertical: 1; scrollbar-gutter: stable;
         &:ansi { border: ascii ansi_default; padding: 0 1; }
     }
     Dialog.bottom { align: center bottom; & .box { padding: 0 2; } }
@@ -172,7 +176,7 @@ class TextDialog(Dialog[None]):
     DEFAULT_CSS = """
     TextDialog .box { width: 100; }
     TextDialog #more { color: $secondary; }
-    TextDialog VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; }
+    TextDialog VerticalScroll { height: auto; max-height: 100%; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     TextDialog Input { display: none; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -45,8 +45,12 @@ def slowdown_words(slowdown: Slowdown) -> str:
     >>> slowdown_words(Slowdown(0, None, "thermal", 1.314, 0.9, (Clue("in-force", "throttle/thermal"),)))
     '31 % slower: thermal (the thermal flag was in force already)'
     """
+    if slowdown.from_start and not is_throttling(slowdown):
+        begin = slowdown.start_ns // NS
+        who = clue_words(slowdown.evidence[0], begin) if slowdown.evidence else slowdown.cause
+        return f"contended from the start: {who}"
     if slowdown.from_start:
-        return f"{'throttled' if is_throttling(slowdown) else 'contended'} from the start: {cause_words(slowdown)}"
+        return f"throttled from the start: {cause_words(slowdown)}"
     named = f"{streams_words(slowdown.streams)} " if slowdown.streams else ""
     return f"{named}{slower_words(slowdown)}: {cause_words(slowdown)}"
 

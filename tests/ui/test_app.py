@@ -283,6 +283,14 @@ async def test_help_can_be_read_to_its_end_on_the_smallest_screens() -> None:
             await screen.wait_for("edgetop help")  # the toolkit scrolls in a frame of its own
 
 
+@pytest.mark.parametrize("size", [(1, 1), (4, 9), (6, 7)])
+@pytest.mark.parametrize("key", ["question_mark", "q", "r"])
+async def test_a_dialog_on_a_tiny_screen_comes_to_rest(key: str, size: tuple[int, int]) -> None:
+    async with opened(measured(5), size) as screen:
+        await screen.press(key)
+        assert dialog(screen)
+
+
 async def test_help_is_made_of_the_bindings() -> None:
     assert help_dialog([("F9", "does what it says")], "").lines[0] == "F9 does what it says"
 
