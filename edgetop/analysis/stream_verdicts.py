@@ -70,7 +70,7 @@ def join_verdicts(judged: Sequence[Judged]) -> Verdict:
         first,
         also=tuple(others),
         past=tuple(past),
-        at_end=gravest and gravest.at_end,
+        at_end=gravest.at_end if gravest else None,
         at_end_because=gravest.at_end_because if gravest else (),
         level=min((one.verdict.level for one in relevant), key=LEVELS.index),
         gist=next(troubles, None) if gists else None,

@@ -132,7 +132,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
     from edgetop.comparison.device_fit import FIGURES as READ  # noqa: PLC0415
     from edgetop.comparison.device_fit import PROGRAM  # noqa: PLC0415
-    from edgetop.formatting import UNKNOWN, clean, fine_percent, plain, shortened  # noqa: PLC0415
+    from edgetop.formatting import UNKNOWN, clean, fine_percent, or_unknown, plain, shortened  # noqa: PLC0415
 
     unit = READ[key].unit
     of = of if of in ("p50", "p90", "p99", "mean") else READ[key].label
@@ -156,7 +156,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
         words = f"refused: {clean(each.refused or '')}"
         if each.interval95:
             low, high = each.interval95
-            here, there = f"{plain(each.here)} {unit} here", f"{plain(each.there)} {unit} there"
+            here, there = f"{or_unknown(each.here, plain)} {unit} here", f"{or_unknown(each.there, plain)} {unit} there"
             words = f"{here}, {there} (95 %: {plain(low)} to {plain(high)})"
         yield from wrapped((f"predicted  {clean(each.model)}: {words}",))
     for head, lines in (("no line", whole.refused), ("left out", whole.left_out), ("unfair", whole.notes)):
