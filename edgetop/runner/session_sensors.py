@@ -35,6 +35,7 @@ class SessionSensors:
         self._ends_with_engine: set[str] = set()  # sources of the events of the engine's sensors
         self._is_engine_away = False  # whether its process ends, and another one is going to be started
         self._silenced: set[str] = set()  # sources of the engine whose loss was not reported
+        self._known = 0  # number of sensors in the manifest
         self._shift_ns = 0  # time from the first session's origin to that of this one
 
     def start(self, on_throttling: Callable[[], object] = lambda: None) -> None:
@@ -62,8 +63,13 @@ class SessionSensors:
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return the readings and events since the last call, with their times in session time."""
+        """Return the readings and events since the last call, with their times in session time.
+
+        If a latent source has its first value above 0 among them, its sensors are added to the manifest.
+        """
         readings, events = self._sampler.drain()
+        if len(readings) and int(readings["sensor"].max()) >= self._known:
+            self._add(Found())
         if self._shift_ns:
             readings = readings.copy()
             readings["t_ns"] = np.maximum(readings["t_ns"] - self._shift_ns, 0)
@@ -82,8 +88,9 @@ class SessionSensors:
                 kind, _, label = sampled.sensor.partition("/")
                 info = sensor(kind, label, "the program")
                 self._add(Found((Reader((info,), lambda: [Backlog("")], NEVER_S),)))
+                places = {info.id: place for place, info in enumerate(self._sampler.sensors)}
             rows = np.zeros(len(sampled.samples), READING)
-            rows["sensor"] = places.get(sampled.sensor, len(places))
+            rows["sensor"] = places[sampled.sensor]
             rows["t_ns"], rows["value"] = zip(*sampled.samples, strict=True)
             rows["t_ns"] = np.maximum(rows["t_ns"] - self._state.manifest.clock.origin_monotonic_ns, 0)
             parts.append(rows)
@@ -117,4 +124,6 @@ class SessionSensors:
 
     def _add(self, found: Found) -> None:
         self._sampler.add(found.sources)
-        self._state.sensors_known(self._sampler.sensors, found.missing)
+        sensors = self._sampler.sensors
+        self._known = len(sensors)
+        self._state.sensors_known(sensors, found.missing)

@@ -1,6 +1,7 @@
 """Sensors of the engine's cgroup: memory in use, its peak and limit, memory left, OOM kills, and the CPU quota.
 
-The real /proc/PID/cgroup names the cgroup, and /proc/PID/mountinfo shows where its files are. Limits of the parent
+The real /proc/PID/cgroup names the cgroup, and /proc/self/mountinfo shows where its files are: that of a process in a
+container shows where they are in the container. Limits of the parent
 cgroups apply as well, so every level up to the mount point is read. The memory left is the least that any level has
 left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst.
@@ -156,13 +157,15 @@ class Onset:
         return value
 
 
-def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic) -> Reader:
+def cpu_quota(
+    root: Root, folders: Sequence[str], now: Callable[[], float] = time.monotonic, *, is_latent: bool = False
+) -> Reader:
     """Return a reader of how much a CPU quota stops the engine.
 
     It reads two values: the percentage of quota periods in which the engine was stopped, and the ms per second for
-    which it was stopped. `folders` are the folders, relative to `root`, of all cgroups with a quota: the engine's own
-    and its parents. Each of these cgroups can stop the engine, and the reader gives the highest of their values. `now`
-    returns the present time in seconds.
+    which it was stopped. `folders` are the folders, relative to `root`, of all cgroups that may have a quota: the
+    engine's own and its parents. Each of these cgroups can stop the engine, and the reader gives the highest of their
+    values. `now` returns the present time in seconds. `is_latent` says that there is no quota yet.
     """
     cpus = most_cpus(root)
     levels = [_Quota(root.file(f"{folder}/{CPU_STAT}"), cpus) for folder in folders]
@@ -176,7 +179,11 @@ def cpu_quota(root: Root, folders: Sequence[str], now: Callable[[], float] = tim
     share = "share of its periods in which the engine waited for the next one"
     stall = "ms a second, for which the quota stopped its threads, of all CPUs together"
     infos = sensor("pressure", "cpu-quota", source, note=share), sensor("rate", "cpu-throttled", source, note=stall)
-    return Reader(infos, read, name="cgroup CPU quota", events=onset.events)
+    return Reader(infos, read, name="cgroup CPU quota", events=onset.events, is_latent=is_latent)
+
+
+# cpu_cfs_stat_show and cpu_extra_stat_show in kernel/sched/core.c; the latter only if the controller is enabled.
+_OF_QUOTA = frozenset({"nr_periods", "nr_throttled", "throttled_usec", "throttled_time"})
 
 
 class _Quota:
@@ -197,6 +204,8 @@ class _Quota:
         Both values are about the time since the last read. Each may be a gap. `at_s` is the present time in seconds.
         """
         fields = parse_counters(self.file.read_text())
+        if not fields.keys() & _OF_QUOTA:  # version 2 without the controller `cpu`, which may be enabled later
+            fields.update(dict.fromkeys(_OF_QUOTA - {"throttled_time"}, 0))
         # Version 2 counts microseconds, version 1 nanoseconds.
         stalled_ms = fields.get("throttled_usec", 0) / 1e3 + fields.get("throttled_time", 0) / 1e6
         is_timed = "throttled_usec" in fields or "throttled_time" in fields
@@ -294,14 +303,23 @@ _NOTES = {
 def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:  # noqa: ARG001  unused
     try:
         memberships = root.read_text(f"proc/{pid}/cgroup")
-        mounts = root.read_text(f"proc/{pid}/mountinfo")
+        mounts = root.read_text("proc/self/mountinfo")
     except OSError as error:
         return Found(missing=(Missing("mem/cgroup", f"/proc/{pid}/cgroup: {error.strerror}"),))
     group = locate(root, memberships, mounts)
     memory = Found(missing=(group,)) if isinstance(group, Missing) else Found((cgroup_memory(root, group),))
     folders = (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
     limited = [folder for folder in folders if _has_quota(root, folder)]
-    return join([memory, Found((cpu_quota(root, limited),))]) if limited else memory
+    others = [folder for folder in folders if folder not in limited and _may_have_quota(root, folder)]
+    if not (followed := [*limited, *others]):
+        return memory
+    return join([memory, Found((cpu_quota(root, followed, is_latent=not limited),))])
+
+
+def _may_have_quota(root: Root, folder: str) -> bool:
+    """Whether a CPU quota of this cgroup could be set later. The root cgroup of version 2 can have none."""
+    files = ("cpu.max", "cgroup.type", "cpu.cfs_quota_us")  # cgroup.type: in each cgroup of version 2 but the root
+    return root.exists(f"{folder}/{CPU_STAT}") and any(root.exists(f"{folder}/{name}") for name in files)
 
 
 def _has_quota(root: Root, folder: str) -> bool:

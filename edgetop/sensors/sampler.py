@@ -40,14 +40,16 @@ class Entry:
     """One source of sensors, and the state of its reads."""
 
     source: Source
-    first_sensor: int  # index of its first sensor in the manifest
     due_ns: int
+    first_sensor: int | None = None  # index of its first sensor in the manifest; None if its sensors are not in it
     # Properties of the source, read once, since isinstance with a protocol takes microseconds.
     cadence_ns: int = field(init=False)
     interval_s: tuple[float, float] | None = field(init=False)  # range of the intervals between jittered reads
     notifying: Notifying | None = field(init=False)
     signs: tuple[int, ...] = field(init=False)  # positions of the sensors that show throttling
     is_gone: list[bool] = field(init=False)  # for each sensor, whether its loss has been reported
+    is_latent: bool = field(init=False)  # whether its sensors get into the manifest with the first value above 0
+    latest: tuple[int, Sequence[float | Gap]] = (0, ())  # time in ns and values of the last read before that
     reading_since_ns: int | None = None
     failures: int = 0  # reads in a row in which the whole source failed
     is_stuck: bool = False  # whether it has been reported as stuck
@@ -64,6 +66,7 @@ class Entry:
         infos = enumerate(self.source.sensors)
         self.signs = tuple(place for place, info in infos if info.kind == "throttle" or info.throttles)
         self.in_force = [False] * len(self.signs)
+        self.is_latent = getattr(self.source, "is_latent", False)
 
     def note_signs(self, values: Sequence[float | Gap]) -> bool:
         """Note which signs of throttling are in force. Return whether that has changed since the last read.
@@ -102,11 +105,19 @@ class Schedule:
         self._random = random.Random(SEED)  # noqa: S311  jitter, not a secret
         self.add(sources, start_ns)
 
+    @property
+    def sensors(self) -> tuple[SensorInfo, ...]:
+        """Return the sensors in the order of their numbers in the readings, without those of latent sources."""
+        numbered = {
+            entry.first_sensor: entry.source.sensors for entry in self.entries if entry.first_sensor is not None
+        }
+        return tuple(info for _, sensors in sorted(numbered.items()) for info in sensors)
+
     def add(self, sources: Sequence[Source], start_ns: int) -> None:
         """Add sources whose first read is due at `start_ns`. Their sensors are numbered after the present ones.
 
-        A source with the same sensors as a present source replaces it. That happens when the process that it reads was
-        started again.
+        Those of a latent source are numbered when one of them has a value above 0. A source with the same sensors as a
+        present source replaces it. That happens when the process that it reads was started again.
         """
         by_ids = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
         for source in sources:
@@ -114,10 +125,12 @@ class Schedule:
                 entry.replace_source(source, start_ns)
                 self._heap = [(each.due_ns, number, each) for _, number, each in self._heap]
                 heapq.heapify(self._heap)
-                continue
-            entry = Entry(source, sum(len(entry.source.sensors) for entry in self.entries), start_ns)
-            self.entries.append(entry)
-            self._push(entry)
+            else:
+                entry = Entry(source, start_ns)
+                self.entries.append(entry)
+                self._push(entry)
+            if entry.first_sensor is None and not entry.is_latent:
+                entry.first_sensor = len(self.sensors)
 
     def _push(self, entry: Entry) -> None:
         heapq.heappush(self._heap, (entry.due_ns, next(self._ticket), entry))
@@ -150,13 +163,24 @@ class Schedule:
         if entry.is_stuck:  # reported before its values, so that a sensor lost by this read stays lost
             entry.is_stuck = False
             self._emit(Remark("sensor-back"), "info", entry.source.name, end_ns, "answers again")
-        for i, value in enumerate(values):
-            self._put_one(entry, i, t_ns, value)
+        if entry.first_sensor is None and any(not isinstance(value, Gap) and value > 0 for value in values):
+            entry.first_sensor = len(self.sensors)
+            before_ns, before = entry.latest  # analysis must see that it begins only now
+            self._readings += [
+                (before_ns, entry.first_sensor + i, value)
+                for i, value in enumerate(before)
+                if not isinstance(value, Gap)
+            ]
+        if entry.first_sensor is None:
+            entry.latest = t_ns, values
+        else:
+            for i, value in enumerate(values):
+                self._put_one(entry, i, entry.first_sensor + i, t_ns, value)
         failed = [isinstance(value, Gap) and not isinstance(value, Backlog) for value in values]
         entry.failures = entry.failures + 1 if failed and all(failed) else 0
-        took_ns, before = end_ns - begin_ns, entry.reads - 1
-        usual_ns = (entry.read_ns - took_ns) / max(before, 1)
-        if before >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
+        took_ns, reads = end_ns - begin_ns, entry.reads - 1
+        usual_ns = (entry.read_ns - took_ns) / max(reads, 1)
+        if reads >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
             # Only information: it may explain what happened to inferences meanwhile.
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
             self._emit(SensorSlow(begin_ns, took_ns), "info", entry.source.name, end_ns, text)
@@ -177,8 +201,8 @@ class Schedule:
         after_ns = max(entry.due_ns, now_ns) + cadence_ns // 2
         return (after_ns // cadence_ns + 1) * cadence_ns if cadence_ns else now_ns
 
-    def _put_one(self, entry: Entry, position: int, t_ns: int, value: float | Gap) -> None:
-        name, place = entry.source.sensors[position].id, entry.first_sensor + position
+    def _put_one(self, entry: Entry, position: int, place: int, t_ns: int, value: float | Gap) -> None:
+        name = entry.source.sensors[position].id
         is_gone = entry.is_gone[position]
         if isinstance(value, Backlog):
             self._readings += [(then_ns, place, sample) for then_ns, sample in value.samples]
@@ -229,7 +253,7 @@ class Sampler:
     @property
     def sensors(self) -> tuple[SensorInfo, ...]:
         """Return the sensors in the order of their numbers in the readings."""
-        return tuple(info for entry in self._schedule.entries for info in entry.source.sensors)
+        return self._schedule.sensors
 
     def start(self, on_throttling: Callable[[], object] = lambda: None) -> None:
         """Begin to read the sources. A thread calls `on_throttling` when a sign of throttling changes."""

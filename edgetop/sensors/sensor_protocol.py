@@ -131,6 +131,8 @@ class Reader:
     fastest_s: float = 0.0  # reading more often than this gives nothing new; 0 means the cadence
     interval_s: tuple[float, float] | None = None  # range of random intervals between reads; None means the cadence
     events: list[SensorEvent] = field(default_factory=list)  # `read` appends to it
+    # Whether the session has its sensors only from the first value above 0 on: most boards never have one.
+    is_latent: bool = False
 
     def __post_init__(self) -> None:
         if not self.name:

@@ -54,7 +54,7 @@ TREE = {
     "proc/vmstat": "pswpin 1\npswpout 2\npgmajfault 3\n",
     "proc/net/dev": "eth0: 1 2 3 4 5 6 7 8 9 10\n",
     "proc/4711/cgroup": "0::/\n",
-    "proc/4711/mountinfo": "1 1 0:1 / /cgroup rw - cgroup2 cgroup2 rw\n",
+    "proc/self/mountinfo": "1 1 0:1 / /cgroup rw - cgroup2 cgroup2 rw\n",
     "cgroup/memory.current": "4096\n",
     "cgroup/memory.max": "8192\n",
     "proc/stat": "cpu  1 2 3 4 5 6 7 8 9 10\n",

@@ -1,6 +1,7 @@
 """The conductor: a session from its first batch to its outcome, whatever the engine, disk or user does."""
 
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -781,6 +782,37 @@ def test_readings_and_what_befalls_sensors_come_with_the_batches() -> None:
     assert set(readings[["sensor", "value"]].tolist()) == {(0, 1.0), (1, 2.0)}
     assert all(0 <= t <= session.sink.all.until_ns for t in readings["t_ns"].tolist())
     assert [(event.source, event.message) for event in session.sink.events("sensor-lost")] == [("sensor temp/c", "off")]
+
+
+class Late(Still):
+    """A latent source whose third value is above 0."""
+
+    is_latent = True
+
+    def __init__(self) -> None:
+        super().__init__("late", 0.0)
+        self._values = itertools.chain([0.0, 0.0], itertools.repeat(3.0))
+
+    def read(self) -> Sequence[float | Gap]:
+        return [next(self._values)]
+
+
+def test_a_latent_sensor_is_in_the_manifest_with_its_first_reading() -> None:
+    engine = ScriptedEngine(when_stopped=[said(Ended("stop", ORIGIN))])
+    session = Session(engine=engine, board=Found((Late(), Still("a", 1.0))), clock=SystemClock())
+    session.conductor.start()
+    while 3.0 not in session.sink.all.readings["value"]:
+        assert session.conductor.join(0.01) is None
+    session.conductor.stop()
+    session.conductor.join(10)
+    known: tuple[str, ...] = ()
+    values: dict[str, list[float]] = {}
+    for batch in session.sink.batches:
+        known = tuple(info.id for info in batch.manifest.sensors) if batch.manifest else known
+        for _, place, value in batch.readings.tolist():
+            values.setdefault(known[place], []).append(value)
+    assert known == ("temp/a", "temp/late")
+    assert values["temp/late"][:2] == [0.0, 3.0]
 
 
 class BereftSampler(BrokenSampler):

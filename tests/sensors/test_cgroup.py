@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edgetop.sensors import cgroup
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Notifying, Source
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Notifying, Reader, Source
 from tests.support.trees import plant
 
 PID = 4711
@@ -25,7 +25,7 @@ SCOPE = f"{USER}/session-3.scope"
 
 
 def process(cgroups: str, mounts: str) -> dict[str, str]:
-    return {f"proc/{PID}/cgroup": cgroups, f"proc/{PID}/mountinfo": OTHER_MOUNTS + mounts}
+    return {f"proc/{PID}/cgroup": cgroups, "proc/self/mountinfo": OTHER_MOUNTS + mounts}
 
 
 def v2_group(folder: str, current_mib: int, limit: str = "max", oom_kill: int = 0) -> dict[str, str]:
@@ -191,8 +191,9 @@ def test_a_process_that_is_gone_is_missing(tmp_path: Path) -> None:
 
 def test_on_this_machine_it_is_found_or_said_why_not() -> None:
     found = cgroup.discover_engine(os.getpid(), shares_process=True)
-    assert bool(found.sources) != bool(found.missing)
-    for source in found.sources:
+    of_memory = [source for source in found.sources if source.name == "cgroup memory"]
+    assert bool(of_memory) != bool(found.missing)
+    for source in of_memory:
         held = read(source)["mem/cgroup"]
         assert isinstance(held, float)
         assert held > 0
@@ -324,9 +325,46 @@ def test_of_several_quotas_the_one_that_stops_the_engine_counts(tmp_path: Path) 
     assert next(iter(quota.read())) == 50.0
 
 
-def test_without_a_quota_there_is_none_to_use_up(tmp_path: Path) -> None:
-    files = {"sys/fs/cgroup/a/cpu.max": "max 100000\n", "sys/fs/cgroup/a/cpu.stat": "nr_periods 0\nnr_throttled 0\n"}
-    assert found_in(tmp_path, process("0::/a\n", V2_MOUNT), files).sources == ()
+LATER = {
+    "version 2": (
+        process("0::/a\n", V2_MOUNT), {"sys/fs/cgroup/a/cpu.max": "max 100000\n"}, "sys/fs/cgroup/a/cpu.stat"
+    ),
+    "version 2, whose controller is enabled with it": (
+        process("0::/a\n", V2_MOUNT), {"sys/fs/cgroup/a/cgroup.type": "domain\n"}, "sys/fs/cgroup/a/cpu.stat"
+    ),
+    "version 1": (
+        process("1:cpu:/c\n0::/\n", V1_CPU_MOUNT),
+        {"sys/fs/cgroup/cpu/c/cpu.cfs_quota_us": "-1\n"},
+        "sys/fs/cgroup/cpu/c/cpu.stat",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LATER)
+def test_a_quota_that_is_set_later_is_told_from_its_first_stop_on(case: str, tmp_path: Path) -> None:
+    about, files, stat = LATER[case]
+    root = plant(tmp_path, {**about, **files, stat: ""})
+    (quota,) = cgroup.discover_engine(PID, shares_process=False, root=root).sources
+    assert isinstance(quota, Reader)
+    assert quota.is_latent
+    counts = "usage_usec 9\n", "usage_usec 9\n", "nr_periods 9\nnr_throttled 5\nthrottled_usec 8\n"
+    first, unlimited, stopped = read_while(quota, root, stat, *counts)
+    assert all(isinstance(value, Gap) for value in first)
+    assert unlimited == (0.0, 0.0)
+    assert stopped[0] == pytest.approx(500 / 9)
+
+
+def test_the_root_of_version_2_has_no_quota(tmp_path: Path) -> None:
+    files = {"sys/fs/cgroup/cpu.stat": "usage_usec 7\n"}
+    assert found_in(tmp_path, process("0::/\n", V2_MOUNT), files).sources == ()
+
+
+def test_the_cgroup_of_a_container_is_found_from_outside(tmp_path: Path) -> None:
+    """Its own list of mounts shows where it is in the container."""
+    inside = {f"proc/{PID}/mountinfo": V2_MOUNT.replace(" / /sys", " /docker/abc /sys")}
+    files = {"sys/fs/cgroup/docker/abc/cpu.max": "50000 100000\n", "sys/fs/cgroup/docker/abc/cpu.stat": ""}
+    quota = only(found_in(tmp_path, process("0::/docker/abc\n", V2_MOUNT), inside, files))
+    assert quota.sensors[0].source == "/sys/fs/cgroup/docker/abc/cpu.stat"
 
 
 def test_how_often_the_limit_is_met_is_told(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The schedule: when each source is due, and what its reads become."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -22,6 +22,7 @@ class Named:
     name: str
     sensors: tuple[SensorInfo, ...]
     cadence_s: float = 1.0
+    is_latent: bool = False
 
     def read(self) -> Sequence[float | Gap]:
         raise NotImplementedError
@@ -107,6 +108,31 @@ def test_sources_added_later_follow_those_there_are() -> None:
     while (later := schedule.take(NS // 2)) is not None:
         schedule.put(later, NS // 2, NS // 2, [3.0])
     assert [row[1] for row in schedule.drain(NS)[0].tolist()] == [0, 1, 2, 3]
+
+
+def test_a_latent_source_has_sensors_from_its_first_value_on() -> None:
+    """With the values before it, which were not above 0; sources that came meanwhile are numbered before."""
+    latent = replace(source("late", sensors=2), is_latent=True)
+    told = Told(latent)
+    for values in ([GONE, GONE], [0.0, 0.0], [0.0, GONE]):
+        told.read(values)
+    assert (told.schedule.sensors, told.events()) == ((), [])
+    told.schedule.add([source("a", cadence_s=99.0)], 99 * NS)
+    told.read([0.0, 5.0])
+    told.read([0.0, 0.0])
+    assert [info.id for info in told.schedule.sensors] == ["temp/a", "temp/late-0", "temp/late-1"]
+    readings = [(sensor, value) for _, sensor, value in told.schedule.drain(told.now_ns)[0].tolist()]
+    assert readings == [(1, 0.0), (1, 0.0), (2, 5.0), (1, 0.0), (2, 0.0)]
+
+
+def test_a_latent_source_is_replaced_by_one_that_is_not() -> None:
+    """The engine was started again, with a quota."""
+    told = Told(replace(source("late"), is_latent=True))
+    told.read([0.0])
+    told.schedule.add([source("late")], told.now_ns)
+    told.read([0.0])
+    assert [info.id for info in told.schedule.sensors] == ["temp/late"]
+    assert told.schedule.drain(told.now_ns)[0]["value"].tolist() == [0.0]
 
 
 def test_a_cadence_does_not_drift_with_what_reads_take() -> None:

@@ -122,6 +122,8 @@ class Evidence:
         `windows` are slow windows (of about a second), and must follow the windows that were counted before. `signals`
         gives the values of the sensors.
         """
+        if len(self.channels) < len(signals.channels):
+            self._follow(signals.channels)
         if not windows or not self.channels:
             return
         end_s = windows[-1].end_s
@@ -138,6 +140,11 @@ class Evidence:
                     )
                 )
             self.until_s = end_s
+
+    def _follow(self, channels: tuple[Channel, ...]) -> None:
+        """Count the signals `channels` from now on: those so far, and those of sensors that have come since."""
+        known = {channel.name: tally for channel, tally in self.pairs}
+        self.channels, self.tallies = channels, [known.get(channel.name) or _unread(channel) for channel in channels]
 
     def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:
         beyond = np.zeros((len(self.channels), len(is_slow)), np.bool_)
@@ -281,6 +288,12 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusua
         was_beyond=bool(np.count_nonzero(beyond) * 2 > len(last)),
         last_read_s=begin_s + int(read[-1]) if len(read) else NEVER,
     )
+
+
+def _unread(channel: Channel) -> Tally:
+    """Return the figures of a signal that no sensor gave before the slowdown."""
+    median, threshold = normal_range(channel, np.empty(0))
+    return Tally(median=median, threshold=threshold, was_beyond=False, last_read_s=NEVER)
 
 
 def normal_range(channel: Channel, before: Floats) -> tuple[float, float]:

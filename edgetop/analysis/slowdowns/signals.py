@@ -426,7 +426,7 @@ class Signals:
         if not self.number:
             self.sizes.register(manifest, self._begun)
         if self.machine.is_program:
-            row = (len(self.infos),)
+            row = (-1,)  # after all sensors, of which more may come
             rows = tuple(place for place, info in enumerate(self.infos) if info.id == size)
             if rows and not self.sized.is_known:  # else latency is judged at equal size
                 self.channels += (
