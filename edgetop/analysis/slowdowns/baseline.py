@@ -80,7 +80,7 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
     end_s = int(points["second"][-1]) + 1
     split, step = _best_split(points)
     if step >= SLOWER:
-        return _baseline(points[:split]), first_s
+        return baseline_of(points[:split]), first_s
     if step <= -FASTER:
         return None, int(points["second"][split])
     if end_s - first_s < LENGTH_S:
@@ -90,7 +90,7 @@ def _steady_baseline(points: Points, first_s: int) -> tuple[Baseline | None, int
     if drift < -max(DRIFT, DRIFT_ERRORS * _error(points)):
         return None, end_s - LENGTH_S + 1
     is_rising = drift > max(RISE_DRIFTS * DRIFT, DRIFT_ERRORS * _error(points))
-    return _baseline(points[:half] if is_rising else points), first_s
+    return baseline_of(points[:half] if is_rising else points), first_s
 
 
 def partial_baseline(points: Points) -> Baseline | None:
@@ -101,7 +101,7 @@ def partial_baseline(points: Points) -> Baseline | None:
     """
     if not len(points) or int(points["second"][-1]) + 1 - int(points["second"][0]) < LEAST_S:
         return None
-    return _baseline(points)
+    return baseline_of(points)
 
 
 def _best_split(points: Points) -> tuple[int, float]:
@@ -161,7 +161,12 @@ def _error(points: Points) -> float:
     return OF_MEDIANS * _spread(points["level"].astype(np.float64)) / math.sqrt(len(points))
 
 
-def _baseline(points: Points) -> Baseline:
+def baseline_of(points: Points) -> Baseline:
+    """Return the baseline of a steady time: the median of its latencies.
+
+    `points` has these latencies in order, each with its session second. A latency is a natural logarithm, times a
+    million. There must be at least one.
+    """
     level = int(median(points["level"]))
     first_s, last_s = int(points["second"][0]), int(points["second"][-1])
     return Baseline(first_s, last_s + 1, level, _error(points) / NEPER)

@@ -152,12 +152,12 @@ class Detector:
         self.points = np.concatenate([self.points, points])
         baseline, wanted_s = find_baseline(self.points, int(window["end_s"][0]))
         if baseline is not None:
-            self._compare_with(baseline)
+            self.compare_with(baseline)
         elif len(self.points) and wanted_s > self.points["second"][0]:
             self.windows = self.windows[self.windows["begin_s"] >= wanted_s]
             self.points = self.points[self.points["second"] >= wanted_s]
 
-    def _compare_with(self, baseline: Baseline) -> None:
+    def compare_with(self, baseline: Baseline) -> None:
         """Store the baseline, and search the windows after it for slowdowns."""
         windows, points = relative(self.windows, baseline), relative(self.points, baseline)
         inside, later = windows["end_s"] <= baseline.to_s, points["second"] >= baseline.to_s

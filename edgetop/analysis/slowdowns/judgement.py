@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgetop.analysis.event_index import FAR_BACK_S
-from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, partial_baseline
+from edgetop.analysis.slowdowns.baseline import SLOWER, Baseline, baseline_of, partial_baseline
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.detector import Detector
 from edgetop.analysis.slowdowns.equal_size import RECENT_S, EqualSize
@@ -26,7 +26,7 @@ from edgetop.analysis.slowdowns.signals import Cause, Signals
 from edgetop.analysis.slowdowns.slow_span import CERTAIN, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
-from edgetop.analysis.slowdowns.stalls import felt_p50_ns, lost_ms
+from edgetop.analysis.slowdowns.stalls import lost_ms, with_felt
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.seconds import NO_SECONDS, NS
 from edgetop.session.typed_json import NOT_EXPORTED
@@ -68,7 +68,6 @@ class Judgement:
     burst_rows: Rows = field(default_factory=lambda: NO_SECONDS.rows)
     sizes: EqualSize = field(default_factory=EqualSize)
     burst_size: float | None = None  # Mean number of elements in the inputs of the burst; None if unknown.
-    burst_lost: list[tuple[int, float]] = field(default_factory=list)  # Until the burst is known: second, and ms lost.
     usual_lost_ms: float = 0.0  # For how many ms of a second the process was stopped in the burst.
     # The last seconds in which it was stopped for longer: session second, and latency felt divided by the median.
     stopped: list[tuple[int, float]] = field(default_factory=list, metadata=NOT_EXPORTED)
@@ -118,44 +117,60 @@ class Judgement:
             level = levels(rows["p50_ns"])
             self.contention.level_sum += int(level.sum())
             self.contention.level_count += len(level)
-        place, lost = 0, lost_ms(rows, signals).tolist() if self.detector.baseline is None and due else []
+        place, felt = 0, rows if self.detector.baseline else with_felt(rows, signals, 0.0)
         # One by one, so that it makes no difference how many seconds come with the one that completes the burst.
         while self.detector.baseline is None and place < len(rows):
-            self._build_burst(rows[place : place + 1], lost[place], signals)
+            self._build_burst(rows[place : place + 1], felt[place : place + 1], signals)
             place += 1
         if place < len(rows):
             self.detector.fold(*self.cutter.add(self._felt(rows[place:], signals)))
         self._explain(signals)
 
-    def _build_burst(self, row: Rows, lost_ms: float, signals: Signals) -> None:
+    def _build_burst(self, row: Rows, felt: Rows, signals: Signals) -> None:
         """Add the second `row` to those from which the burst (the first steady 30 s) is found.
 
-        `lost_ms` is for how many ms of this second the process was stopped. Once the burst is found, its input size and
-        the time for which the process was stopped in it are stored.
+        The burst is found in the latency of `felt`, in which stops of the process count in full, whatever is usual. So
+        a burst ends before stops begin, and begins after stops end. Once the burst is found, the time for which the
+        process was stopped in it is usual, and all seconds from the burst on are compared anew.
         """
-        self.detector.fold(*self.cutter.add(row))
+        detector, ended_s = self.detector, self.detector.ended_s
         self.burst_rows = np.concatenate([self.burst_rows, row])[-MAX_ROWS:]
-        self.burst_lost = [*self.burst_lost, (int(row["t_ns"][0]) // NS, lost_ms)][-MAX_ROWS:]
-        if (burst := self.detector.baseline) is not None:
-            self.burst_rows = _inside(self.burst_rows, burst)
-            self.burst_size = signals.input_size(burst.from_s, burst.to_s)
-            lost = [lost for second, lost in self.burst_lost if burst.from_s <= second < burst.to_s]
-            self.usual_lost_ms, self.burst_lost = float(np.median(lost)) if lost else 0.0, []
+        detector.fold(*self.cutter.add(felt))
+        if (burst := detector.baseline) is None:
+            return
+        rows = self._rows_since(burst.from_s)
+        self.burst_rows = _inside(rows, burst)
+        self.burst_size = signals.input_size(burst.from_s, burst.to_s)
+        self.usual_lost_ms = float(np.median(lost_ms(self.burst_rows, signals)))
+        if (with_felt(rows, signals, 0.0)["p50_ns"] == rows["p50_ns"]).all():
+            return
+        cutter = WindowCutter()
+        windows, points = cutter.add(self._felt(rows, signals))
+        of_burst = points[points["second"] < burst.to_s]
+        if len(of_burst):  # else its few inferences are in no window any more
+            self.cutter = cutter
+            self.detector = Detector(ended_s=ended_s, end_s=detector.end_s, windows=windows, points=points)
+            self.detector.compare_with(baseline_of(of_burst))
+
+    def _rows_since(self, from_s: int) -> Rows:
+        """Return the seconds of `burst_rows` from the session second `from_s` on, as they were measured."""
+        return np.asarray(self.burst_rows[self.burst_rows["t_ns"] >= from_s * NS])
+
+    def _partial_burst(self) -> Baseline | None:
+        """Return the burst of a measurement in which none was found yet, or None if it is shorter than 5 s."""
+        points = self.detector.points
+        if not len(points):
+            return None
+        return partial_baseline(WindowCutter().add(self._rows_since(int(points["second"][0])))[1])
 
     def _felt(self, rows: Rows, signals: Signals) -> Rows:
-        """Return `rows` with a higher median latency where the process was stopped for longer than usual.
-
-        The median is raised to the mean latency at most.
-        """
-        felt_ns = felt_p50_ns(rows, signals, self.usual_lost_ms)
-        places = np.flatnonzero(felt_ns > rows["p50_ns"])
-        if not len(places):
-            return rows
-        new = zip((rows["t_ns"][places] // NS).tolist(), (felt_ns / rows["p50_ns"])[places].tolist(), strict=True)
+        """Return `rows` with a higher median latency where the process was stopped for longer than usual."""
+        felt = with_felt(rows, signals, self.usual_lost_ms)
+        places = np.flatnonzero(felt["p50_ns"] > rows["p50_ns"])
+        ratios = (felt["p50_ns"] / rows["p50_ns"])[places].tolist()
+        new = zip((rows["t_ns"][places] // NS).tolist(), ratios, strict=True)
         self.stopped = [*self.stopped, *new][-RECENT_S:]
-        rows = rows.copy()
-        rows["p50_ns"] = felt_ns
-        return rows
+        return felt
 
     @property
     def stop_ratio(self) -> float:
@@ -175,7 +190,7 @@ class Judgement:
             self.detector.open.end_s = from_s
             self._explain(signals)
         self.detector, self.cutter, self.burst_rows = Detector(ended_s=from_s), WindowCutter(), NO_SECONDS.rows
-        self.burst_lost, self.usual_lost_ms = [], 0.0
+        self.usual_lost_ms = 0.0
 
     def _follow_limits(self, limited: Limited, from_s: int, signals: Signals) -> None:
         """Count the seconds in which a limit of the board is in force, from `from_s` on, until the limitation is over.
@@ -232,7 +247,7 @@ class Judgement:
             first.append(self._contended_from_start(signals))
         total = self.closed_count + len(slowdowns) - len(self.closed) + len(first)
         latest = (*first, *slowdowns[max(0, len(slowdowns) + len(first) - MAX_SLOWDOWNS) :])
-        burst = self.detector.baseline or partial_baseline(self.detector.points)
+        burst = self.detector.baseline or self._partial_burst()
         if self.limited and self.limited_to_s is None:
             burst = None
         rows = _inside(self.burst_rows, burst) if burst else NO_SECONDS.rows

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.slowdowns.baseline import SLOWER
+from edgetop.analysis.slowdowns.baseline import LENGTH_S, SLOWER
 from edgetop.analysis.slowdowns.from_start import WAIT, read_taken
 from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER
 from edgetop.analysis.slowdowns.signals import QUOTA, STALLS_MS, THROTTLED, Signals, stalled_ms
@@ -22,23 +22,23 @@ SECOND_MS = 1000.0
 _LEAST = math.exp(SLOWER / NEPER)  # a smaller difference between mean and median makes no slowdown
 
 
-def felt_p50_ns(rows: npt.NDArray[np.void], signals: Signals, usual_ms: float) -> npt.NDArray[np.int64]:
-    """Return the latency in ns of each second of `rows` that is to be compared with the latency of the burst.
+def with_felt(rows: npt.NDArray[np.void], signals: Signals, usual_ms: float) -> npt.NDArray[np.void]:
+    """Return the seconds `rows` with the median latency that is to be compared with another time's.
 
-    The burst is the first steady 30 s. The returned latency is the median of the second. It is higher, up to the mean,
-    if the process was stopped for longer than in the burst and if these stops explain a higher mean. `signals` gives
-    the times of the stops. `usual_ms` is for how many ms of a second the process was stopped in the burst.
+    That is the median of the second. It is higher, up to the mean, if the process was stopped for longer than usual and
+    if these stops explain a higher mean. `signals` gives the times of the stops. `usual_ms` is for how many ms of a
+    second the process is usually stopped.
     """
     p50_ns = rows["p50_ns"]
     mean_ns = rows["sum_ns"] / np.maximum(rows["count"], 1)
     above = (rows["count"] >= ENOUGH) & (mean_ns >= _LEAST * p50_ns)
     if not above.any():
-        return np.asarray(p50_ns)
+        return rows
     runs_ms = np.maximum(SECOND_MS - lost_ms(rows[above], signals), 1)  # at 1 ms, the mean alone decides
     ratio = np.maximum(max(SECOND_MS - usual_ms, 1) / runs_ms, 1)
-    felt_ns = p50_ns.copy()
-    felt_ns[above] = np.minimum(mean_ns[above], p50_ns[above] * ratio)
-    return np.asarray(felt_ns)
+    felt = rows.copy()
+    felt["p50_ns"][above] = np.minimum(mean_ns[above], p50_ns[above] * ratio)
+    return np.asarray(felt)
 
 
 def lost_ms(rows: npt.NDArray[np.void], signals: Signals) -> Floats:
@@ -46,7 +46,11 @@ def lost_ms(rows: npt.NDArray[np.void], signals: Signals) -> Floats:
 
     Stops by the quota of less than 30 ms a second count as 0. A stop of unknown length counts as 1000 ms.
     """
-    second = rows["t_ns"] // NS
+    pauses = np.flatnonzero(np.diff(rows["t_ns"]) > LENGTH_S * NS) + 1  # which may last for years
+    return np.concatenate([_lost_ms(part["t_ns"] // NS, signals) for part in np.split(rows, pauses)])
+
+
+def _lost_ms(second: npt.NDArray[np.int64], signals: Signals) -> Floats:
     begin_s, end_s = int(second[0]), int(second[-1]) + 1
     places = {info.id: row for row, info in enumerate(signals.infos) if info.id in (QUOTA, THROTTLED)}
     unknown = np.full(end_s - begin_s, np.nan)

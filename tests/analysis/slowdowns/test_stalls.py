@@ -1,21 +1,27 @@
 """A process that is stopped, by its CPU quota or by others, for longer than an inference takes: p50 hides it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from edgetop.analysis.analysis import Analysis
-from edgetop.analysis.slowdowns.slowdown import Slowdown
+from edgetop.analysis.slowdowns.slowdown import Slowdown, SlowdownsView
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns
 from edgetop.analysis.verdict_reasons import State
 from edgetop.session.batch import Batch
 from edgetop.session.events import Event
 from edgetop.session.load_settings import Load
-from edgetop.session.manifest import Board, EngineInfo
-from edgetop.session.records import Inferences
+from edgetop.session.manifest import Board, EngineInfo, Watched
+from edgetop.session.records import NO_INFERENCES, Inferences
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, concatenate
 from edgetop.wording import verdict_words
-from tests.support.sessions import MS, ended_event, folded, make_inferences, make_manifest, phase_event
-from tests.support.slow_sessions import readings_of, sensor, stretch
+from tests.support.generator.score import score
+from tests.support.generator.stops import CONTENTION, QUOTA, generate_stops
+from tests.support.sessions import MS, differences, ended_event, folded, make_inferences, make_manifest, phase_event
+from tests.support.slow_sessions import readings_of, sensor, session_of, stretch
+from tests.support.thorough import mostly_thorough
 
 HEALTHY, STOPPED = 60, 30
 LENGTH_S = HEALTHY + STOPPED
@@ -110,3 +116,77 @@ def test_where_p50_itself_rises_it_decides() -> None:
     verdict = folded([session(BY_QUOTA, stop_ms=0.66, every_ms=2.0)]).view(LENGTH_S * NS).verdict
     assert found.cause == "cpu-quota"
     assert not verdict.is_of_mean
+
+
+EARLY = [(6.0, 0.0005), (15.3, 0.002), (28.0, 0.03)]
+WIDER = [(begin_s, latency_s) for begin_s in (5.0, 8.5, 22.0, 31.0, 58.0) for latency_s in (20e-6, 0.002, 0.05)]
+
+
+@pytest.mark.parametrize("cause", [QUOTA, CONTENTION])
+@pytest.mark.parametrize("case", mostly_thorough([*EARLY, *WIDER], *EARLY))
+def test_a_burst_ends_before_stops_begin(case: tuple[float, float], cause: str) -> None:
+    begin_s, latency_s = case
+    found = score([generate_stops(1, cause, begin_s=begin_s, latency_s=latency_s)])
+    assert found.confusion == {(cause, cause): 1}, found.faults
+    assert (found.start_share, found.false) == (1, 0), found.faults
+
+
+def test_a_burst_begins_after_stops_end() -> None:
+    view = stops_view(begin_s=0.0, until_s=14.0)
+    assert not view.slowdowns
+    assert view.burst is not None
+    assert view.burst.from_s == pytest.approx(14, abs=2)
+
+
+@pytest.mark.parametrize("until_s", [25.0, None])
+def test_stops_all_along_are_usual_and_no_part_of_the_median(until_s: float | None) -> None:
+    """In a session that is too short for a burst, too."""
+    view = stops_view(begin_s=0.0, end_s=until_s)
+    assert not view.slowdowns
+    assert view.burst is not None
+    assert view.burst.p50_ns == pytest.approx(2 * MS, rel=0.02)
+    assert (view.burst.to_s == 25) == (until_s is not None)
+
+
+def stops_view(*, begin_s: float, until_s: float | None = None, end_s: float | None = None) -> SlowdownsView:
+    """The slowdowns of a session, up to `end_s`, whose quota stops its engine from `begin_s` to `until_s`."""
+    whole = generate_stops(2, "cpu-quota", begin_s=begin_s, until_s=until_s, latency_s=0.002)
+    fold = Slowdowns()
+    fold.fold(next(whole.batches((end_s,) if end_s else ())))
+    return fold.view()
+
+
+@pytest.mark.parametrize("cause", [QUOTA, CONTENTION])
+def test_a_session_with_early_stops_is_judged_alike_however_it_came(cause: str) -> None:
+    session = generate_stops(4, cause, begin_s=17.0, latency_s=0.003)
+    live, whole = Slowdowns(), Slowdowns()
+    for batch in session.batches(tuple(range(1, int(session.end_s)))):
+        live.fold(batch)
+        live.view()  # a look must change nothing
+    whole.fold(next(session.batches()))
+    assert differences(live.view(), whole.view()) == []
+
+
+@pytest.mark.parametrize("watched", [None, Watched(("./program",))])
+def test_sensors_that_come_during_a_slowdown_count_as_if_they_had_been_there(watched: Watched | None) -> None:
+    """A recording has them from the start, without readings."""
+    others = {"rate/run-queue-wait": stretch((40, 0.0), (60, 300.0)), "load/others": stretch((40, 0.0), (60, 60.0))}
+    late = {name: [*[np.nan] * 69, 0.0, *[value] * 30] for name, value in BY_QUOTA.items()}
+    whole = session_of(stretch((40, 10.0), (30, 12.5), (30, 25.0)), {**others, **late}, rate_hz=30)
+    assert whole.manifest
+    known = replace(whole.manifest, watched=watched)
+    cut_ns = 70 * NS
+    is_early, was_early = whole.seconds.rows["t_ns"] < cut_ns, whole.readings["t_ns"] < cut_ns - NS
+    live = [
+        Batch(
+            cut_ns, seconds=whole.seconds.where(is_early), readings=whole.readings[was_early],
+            events=whole.events, manifest=replace(known, sensors=known.sensors[: len(others)]), restart=True,
+        ),
+        Batch(
+            whole.until_ns, seconds=whole.seconds.where(~is_early), readings=whole.readings[~was_early], manifest=known
+        ),
+    ]  # fmt: skip
+    found = slowdowns(folded(live))
+    assert [one.cause for one in found] == ["contention", "cpu-quota"]
+    replayed = slowdowns(folded([replace(whole, manifest=known, inferences=NO_INFERENCES)]))
+    assert differences(found, replayed) == []
