@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from edgetop.analysis.slowdowns.cause_finding import Finding, find_cause
-from edgetop.analysis.slowdowns.detector import BLIP_S, INTERRUPTION_S, LEAST_S, MOSTLY, REST_CERTAIN
+from edgetop.analysis.slowdowns.detector import AS_SLOW_PART, BLIP_S, INTERRUPTION_S, LEAST_S, MOSTLY, REST_CERTAIN
 from edgetop.analysis.slowdowns.evidence import NEAR_S, Evidence, Onset
 from edgetop.analysis.slowdowns.levels import NEPER
 from edgetop.analysis.slowdowns.serialization import fork
@@ -45,6 +45,10 @@ LEAST_SPARSE = 2
 # ends while its cause flickers; smaller: it goes on after its cause is over.
 STILL = 0.5
 NAMED_FROM, NAMED_EVERY = 8, 64  # Numbers of slow windows after which the cause is stored.
+# Most slow seconds that a hiccup of less than two seconds makes, with noise beside it. Choice: it touches three, and
+# noise as many again. Larger: short slowdowns of unknown cause are missed if they are uneven; smaller: a hiccup is a
+# slowdown.
+MOST_OF_HICCUP_S = 6
 LONGEST = 64  # Most windows of an undecided change.
 DEEPEST = 4  # Most stages below another one.
 
@@ -210,6 +214,7 @@ class Stages:
         assert span.end_s is not None
         # A blip of two seconds touches three windows.
         is_short = min(span.slow_s, span.end_s - span.start_s) <= LEAST_S
+        is_short |= not over and _is_hiccup(span) and last.finding.cause == "unknown"
         if is_short or (over and min(last.slow_s, span.end_s - last.start_s) <= LEAST_S):
             return tuple(replace(stage, end_s=span.end_s, then="") for stage in over)
         return (*over, replace(last, end_s=span.end_s))
@@ -296,6 +301,19 @@ class Stages:
         over = replace(self.stage, end_s=stage.start_s, then=then)
         self.stage, self.below, self.change = stage, below, None
         return over
+
+
+def _is_hiccup(span: Span) -> bool:
+    """Whether a hiccup of less than two seconds, and noise beside it, may be all of a slow time that is over.
+
+    A hiccup touches three seconds. Without the three that are slowest together, no second is nearly as slow.
+    """
+    if span.slow_s > MOST_OF_HICCUP_S or span.slow != span.slow_s:  # windows of several seconds are judged one by one
+        return False
+    level, touched = np.array(span.recent), BLIP_S + 1
+    first = int(np.argmax(np.convolve(level, np.ones(touched), "valid"))) if len(level) > touched else 0
+    rest = np.delete(level, slice(first, first + touched))
+    return not len(rest) or bool(rest.max() < AS_SLOW_PART * np.sort(level)[-BLIP_S:].mean())
 
 
 def _least(window: SlowWindow) -> int:

@@ -37,6 +37,19 @@ def test_a_blip_of_two_seconds_may_begin_late_in_a_third(
     assert spans(stretch((80, 10.0), (1, third_ms), (2, 20.0)), scatter=0.002) == found
 
 
+UNEVEN = (1, 12.1), (1, 14.0), (1, 12.1)
+
+
+@pytest.mark.parametrize(
+    ("beside", "count"), [([(1, 10.95)], 0), ([(1, 12.1)], 1), ([(3, 10.95)], 0), ([(4, 10.95)], 1)]
+)
+def test_a_hiccup_in_three_seconds_with_noise_beside_it_is_none(beside: list[tuple[int, float]], count: int) -> None:
+    """It is known once it is over; until then, it may be the beginning of a slowdown."""
+    latency = stretch((80, 10.0), *beside, *UNEVEN)
+    assert len(spans(latency, scatter=0.002)) == 1
+    assert len(spans([*latency, *[10.0] * 40], scatter=0.002)) == count
+
+
 def test_it_is_told_within_three_seconds() -> None:
     assert spans(stretch((80, 10.0), (3, 13.0))) == [(80, None)]
     assert spans(stretch((80, 10.0), (2, 13.0))) == []
