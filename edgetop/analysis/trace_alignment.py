@@ -1,10 +1,10 @@
 """Finds the session time of a fast power trace, by comparing its pattern with the pattern of the inferences.
 
 First, the mean power is correlated with the share of the time in inferences, for all offsets. Then, in some windows of
-full resolution, an exact offset is searched: the offset at which the progress of the inference (its phase) explains
-most of the variance of the power. Latencies vary, so a trace that is shifted by an inference fits less well, even if
-inferences follow each other without a pause. A line through the offsets of the windows gives the offset and the drift
-of the instrument's clock. The confidence is the share of the windows whose offset is near the line.
+full resolution, the offset is found at which the progress of the inference (its phase) explains most of the variance of
+the power. Latencies vary, so a trace that is shifted by an inference fits less well, even if inferences follow each
+other without a pause. A line through the offsets of the windows gives the offset and the drift of the instrument's
+clock. The confidence is the share of the windows whose offset is near the line.
 
 A log may hold several runs. So each part of the log that has the shape of the session is tried in this way. Two runs of
 one model at even intervals look alike, except that each latency is a little different: the session's own run fits its
@@ -84,10 +84,10 @@ class TraceOverview:
     """
 
     def __init__(self, starts: Ints, lengths: Ints, places_s: Sequence[float] = ()) -> None:
-        """Begin without samples. `starts` and `lengths` of all inferences are in ns, in the order of time.
+        """Begin without samples. `starts` and `lengths`: start and latency of all inferences in ns, in order.
 
-        If `places_s` is given, only parts of the log in which the session may lie get windows. `places_s` are the
-        offsets in s that convert times of the log to session times there.
+        `places_s`: possible offsets of the session, in s, which convert times of the log to session times. If offsets
+        are given, windows are taken only from the parts of the log in which the session then lies.
         """
         latency_s = float(np.median(lengths)) / NS if len(lengths) else 1.0
         period_s = float(starts[-1] - starts[0]) / NS / (len(starts) - 1) if len(starts) > 1 else latency_s
@@ -101,9 +101,10 @@ class TraceOverview:
         self._spans = sorted(span for place_s in places_s for span in self._spans_of(place_s, starts, lengths))
 
     def _spans_of(self, place_s: float, starts: Ints, lengths: Ints) -> list[tuple[float, float]]:
-        """Return the spans of the log, in s, from which windows are kept, if the session has this offset.
+        """Return the spans of the log, in s, from which windows are taken if `place_s` is the session's offset.
 
-        They are spread evenly. The first contains the begin of the load, and the last its end.
+        The spans have even distances. The first span contains the begin of the load, and the last span its end.
+        `place_s` is in s.
         """
         first_s, last_s = starts[0] / NS - place_s, (starts[-1] + lengths[-1]) / NS - place_s
         begins = np.linspace(first_s - self._window_s / 4, last_s - self._window_s * 3 / 4, MOST_WINDOWS)
@@ -218,23 +219,23 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
 
 @frozen
 class _Fit:
-    """How well a session fits in one part of the log."""
+    """How well a session fits at one offset in the log."""
 
     alignment: Alignment
     order: float  # Mean share of the variance that the order of the latencies explains.
     covered: float  # Share of the windows with inferences in which an offset was found.
 
     def is_in_order(self) -> bool:
-        """Whether the latencies fit in their own order and in no other."""
+        """Whether the latencies explain the power better in their own order than in any other order."""
         return self.order >= LEAST_CONTRAST
 
     def is_whole(self) -> bool:
-        """Whether the load begins and ends as the session does."""
+        """Whether the load in the log begins and ends as it does in the session."""
         return self.alignment.is_unique and self.covered >= LEAST_CONFIDENCE
 
 
 def places(overview: Overview, starts: Ints, lengths: Ints) -> tuple[list[float], float]:
-    """Return `(offsets, bin_s)`: offsets in s at which the session may lie in the trace, and their precision in s.
+    """Return `(offsets, precision)`: the possible offsets of the session in the trace, and their precision, in s.
 
     The arguments are those of `align`. The list is empty if the session is too short for this trace.
     """
@@ -246,9 +247,10 @@ def places(overview: Overview, starts: Ints, lengths: Ints) -> tuple[list[float]
 
 
 def needs_closer_look(overview: Overview, starts: Ints, lengths: Ints) -> bool:
-    """Whether windows should be taken from the places of the session only, because the log holds much besides.
+    """Whether windows should be taken only from parts of the log in which the session may lie.
 
-    The arguments are those of `align`. Such windows need a second reading of the log: see `TraceOverview`.
+    The result is True if the log is clearly longer than the session, or if several offsets are possible. Such windows
+    need a second reading of the log: see `TraceOverview`. The arguments are those of `align`.
     """
     session_s, log_s = float(starts[-1] + lengths[-1] - starts[0]) / NS, overview.bin_s * len(overview.watts)
     return log_s > MOSTLY_SESSION * session_s or len(places(overview, starts, lengths)[0]) > 1
@@ -257,9 +259,9 @@ def needs_closer_look(overview: Overview, starts: Ints, lengths: Ints) -> bool:
 def _aligned_at(
     expected_s: float, bin_s: float, overview: Overview, windows: Sequence[Window], starts: Ints, lengths: Ints
 ) -> _Fit:
-    """Search the exact offset near `expected_s`, whose precision is `bin_s`, both in s.
+    """Return how well the session fits at the exact offset that is found near `expected_s`.
 
-    The other arguments are those of `align`.
+    `bin_s`: the precision of `expected_s`. Both are in s. The other arguments are those of `align`.
     """
     latency_s = float(np.median(lengths)) / NS
     middle_s = float(starts[len(starts) // 2]) / NS - expected_s

@@ -228,7 +228,7 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _check(self, span: Span, until_s: int) -> None:
-        """Store in `span`, a slow time, how surely it is more than noise.
+        """Store in `span`, a slow time, how surely the slow time is more than noise.
 
         `until_s` is the session second at which the last window of `span` ends.
         """
@@ -381,10 +381,10 @@ class Detector:
         return int(seconds[interruptions[-1] + 1] if len(interruptions) else points["second"][0])
 
     def _rise(self, start_s: int, level: float, before_level: float) -> int:
-        """Return the second in which the latency began to rise. It is `start_s` or earlier.
+        """Return the second in which the latency began to rise, at the latest `start_s`.
 
         `start_s` is the second in which the slowdown begins. `level` is the latency in the slowdown, and `before_level`
-        the latency before it. Both are the natural logarithm of (latency / baseline), times a million.
+        the latency before the slowdown. Both are the natural logarithm of (latency / baseline), times a million.
         """
         second = self.points["second"]
         earlier = self.points[(second < start_s) & (second >= start_s - RISE_S)]

@@ -186,7 +186,7 @@ class Limited:
     def count(self, signals: Signals, begin_s: int, end_s: int) -> int | None:
         """Count the seconds from `begin_s` to `end_s` in which a limit is in force, until the limitation is over.
 
-        The limitation is over after RELEASED_S seconds without a limit. Return how many seconds were examined up to
+        The limitation is over after RELEASED_S seconds without a limit. Return how many seconds were examined until
         then, or None if the limitation continues. `signals` gives the values of the sensors.
         """
         limits = read_limits(signals, begin_s, end_s)

@@ -264,9 +264,9 @@ class Judgement:
     def _limited_from_start(self, limited: Limited, signals: Signals) -> list[Slowdown]:
         """Return the limitation of the board as a list with one slowdown, or an empty list if it is not reported.
 
-        In two cases it is reported only if the model was slower during the limitation than after it. One case is a
-        limitation that began after the start. The other is a limitation that is over, in a session with several
-        streams: the stream may have begun long after the session.
+        A limitation that began after the start is reported only if the model was slower during it than after it. So is
+        a limitation that is over, in a session with several streams, because the stream may have begun long after the
+        session.
         """
         to_s = self.limited_to_s
         if to_s is None and limited.flags and limited.free_s > FLICKER_S:
@@ -330,9 +330,9 @@ def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
 def _between(signals: Signals, start_s: int, end_s: int) -> Clue | None:
     """Return an observation on the other stream that took more time than before between the calls of this stream.
 
-    Of several other streams, the one whose time rose most is named. The result is None if this stream has no calls in
-    the slowdown. `signals` has the calls of all streams. `start_s` and `end_s` are the times of the slowdown in session
-    seconds.
+    Of several other streams, the stream whose time rose most is named. The result is None if this stream has no calls
+    in the slowdown. `signals` has the calls of all streams. `start_s` and `end_s`: the session seconds in which the
+    slowdown begins and ends.
     """
     before_s, during_s = (start_s - BEFORE_S, start_s), (max(start_s, end_s - FAR_BACK_S), end_s)
     found = signals.mix.risen(signals.number, before_s, during_s)

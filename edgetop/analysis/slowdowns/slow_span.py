@@ -75,7 +75,7 @@ class Span:
 
 
 def clipped(windows: Windows) -> npt.NDArray[np.int64]:
-    """Return the latencies of windows, limited so that an outlier counts less.
+    """Return the latencies of windows, limited so that an outlier has less weight.
 
     Each latency is the natural logarithm of (latency / baseline), times a million. The limit is CLIP, or SPARSE_CLIP
     for windows of SPARSE_S seconds or more.

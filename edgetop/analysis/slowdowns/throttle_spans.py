@@ -294,10 +294,10 @@ class Spans:
         return any(self.now[place] > 0 for place in board.trips_c if not board.is_signal[place])
 
     def _cap_moved(self, mark: Mark, before_mhz: float, board: Board) -> None:
-        """Begin or end a slowed time after a change of a clock's cap.
+        """Begin or end a span of throttling after a change of a clock's cap.
 
-        It begins if the cap falls while a thermal zone is at its trip point, and ends when the cap is back. `mark` is
-        the change. `before_mhz` is the cap before the change. `board` has the sensors.
+        A span begins if the cap falls while a thermal zone is at its trip point, and ends when the cap is back. `mark`
+        is the change. `before_mhz` is the cap before the change. `board` has the sensors.
         """
         place = mark.place
         if any(place in span.in_force for span in self.spans):
@@ -342,9 +342,9 @@ class Spans:
         span.in_force.append(place)
 
     def _going_on(self, cause: Cause, t_ns: int) -> Span | None:
-        """Return the slowed time of this cause that is in force at `t_ns`, or None if there is none.
+        """Return the span of throttling with this cause that is in force at `t_ns`, or None if there is none.
 
-        A time that ended less than 2 s before counts as in force. `t_ns` is in ns of session time.
+        A span that ended less than 2 s before is still in force. `t_ns` is in ns of session time.
         """
         of_cause = (span for span in reversed(self.spans) if span.cause == cause)
         return next((span for span in of_cause if span.in_force or t_ns - span.until_ns < FLICKER_NS), None)
@@ -356,9 +356,9 @@ class Spans:
             span.until_ns = max(span.until_ns, t_ns)
 
     def _drop(self) -> None:
-        """Drop the oldest slowed time that is over, if there are too many. Add it to the totals.
+        """If there are too many spans, drop the oldest span that is over, and add its time to the totals.
 
-        If an earlier slowed time still continues, the dropped time lies within it. It is then not added to the totals.
+        The time is not added if an earlier span still continues, because the dropped span lies within that span.
         """
         at = next((at for at, span in enumerate(self.spans) if not span.in_force), None)
         if len(self.spans) <= MAX_SPANS or at is None:
@@ -373,7 +373,7 @@ class Spans:
             self.dropped_until_ns = max(self.dropped_until_ns, span.until_ns)
 
     def cover(self, aggregates: Aggregates, board: Board) -> None:
-        """Add a slowed time for each of these aggregates in which the board was slowed.
+        """Add a span of throttling for each of these aggregates in which the board was slowed.
 
         An aggregate sums up the readings of one sensor over a span of the distant past.
         """
@@ -414,7 +414,7 @@ class Spans:
         self.best_mhz = float(np.fmax.reduce(clock[is_free], initial=self.best_mhz))
 
     def _measure_latency(self, rows: Rows) -> None:
-        """Add the latency of each second to the slowed times that contain the middle of the second."""
+        """Add the latency of each second to the spans of throttling that contain the middle of the second."""
         if not len(rows):
             return
         level, is_free = levels(rows["p50_ns"]), np.ones(len(rows), np.bool_)
