@@ -105,7 +105,8 @@ NO_THRESHOLDS = {
         levels.SIZES precision.LEAST_AGE_S precision.MOST_AGE_S
         precision.ROWS_AT_ONCE rail_energy.SETTLED_AT_ONCE rail_energy.STRIPS_AT_ONCE rolling_latency.RECENT_SECONDS
         slow_inferences.RECENT_S slow_inferences.USUAL_S slowdowns.SETTLED_AT_ONCE_S slowdowns.STEP_S steady.LENGTHS_S
-        steady.STEP_S throttles.SETTLED_AT_ONCE_NS timeline.RECENT_SECONDS token_figures.RECENT_S tracks.BRIDGED_S
+        steady.STEP_S throttles.CHECK_EVERY_NS throttles.SETTLED_AT_ONCE_NS timeline.RECENT_SECONDS
+        token_figures.RECENT_S tracks.BRIDGED_S
         tracks.FOLDED_AT_ONCE_S""",
     "constants of a statistical method or of a numeric solution": """
         ab_figures.SETTLING_QUADS ab_figures.SHARES agreement.MOST_EXACT baseline.LEAST_SCATTER blocks.LEAST_BATCHES

@@ -44,7 +44,7 @@ SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
 SETTLES_NS = LATE_S * NS  # after a beginning: then its first seconds have been read, and heat may have explained it
 OVER_NS = FLICKER_NS + LATE_S * NS  # after an end: then it does not continue
-CHECK_EVERY_NS = NS
+CHECK_EVERY_NS = 700_000_000  # a little less than a step of the conductor
 MAX_RECORDED = 64
 
 
