@@ -1,5 +1,6 @@
 """The aggregate of each second: what counts in it, and that it does not depend on how inferences came."""
 
+import time
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -170,6 +171,14 @@ def test_the_spread_of_long_latencies_is_not_lost_to_rounding() -> None:
     latency = np.array([3_600 * NS, 3_600 * NS + 2, 3_600 * NS + 4])
     (row,) = seconds_of(make_inferences([0, 1, 2], latency)).rows
     assert row["m2_ns2"] == 8.0
+
+
+def test_no_thread_of_numpy_spins_beside_a_fast_model() -> None:
+    inferences = back_to_back(0, [MS // 50] * 2_000_000)  # 40 s
+    before_s, before_all_s = time.thread_time(), time.process_time()
+    SecondAggregator().add(inferences)
+    own_s = time.thread_time() - before_s
+    assert time.process_time() - before_all_s < 1.2 * own_s
 
 
 def test_the_dense_histogram_is_of_all_rows() -> None:
