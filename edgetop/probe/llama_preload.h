@@ -281,9 +281,9 @@ static void token_placed(void *batch, uint64_t number, uint64_t positions) {
     struct Tokens *tokens = tokens_of(batch);
     int32_t at = (int32_t)number, position;
     struct Run *run = run_with(tokens, &at);
-    uintptr_t page = 0;
-    if (!run || !peek(&position, (const void *)positions, sizeof position, &page))
+    if (!run || !positions) /* llama.cpp reads them next without a look */
         return;
+    memcpy(&position, (const void *)positions, sizeof position);
     if (at == 0)
         run->position = position;
     else if (run->position >= 0 && position != run->position + at) /* a gap in a sequence: nothing is known of it */
