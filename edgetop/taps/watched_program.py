@@ -33,7 +33,7 @@ from edgetop.taps.preload import preloaded
 from edgetop.taps.process_accounts import ChildExit
 from edgetop.taps.program_accounts import ProgramAccounts
 from edgetop.taps.taps import Taps
-from edgetop.taps.unseen import HOOK, SEPARATOR, has_runtime, why_unseen
+from edgetop.taps.unseen import HOOK, SEPARATOR, has_runtime, language_model_inside, why_unseen
 
 STOP_TIMEOUT_NS = 90_000_000_000  # from the stop signal to SIGKILL; as systemd's DefaultTimeoutStopSec
 KILLED_PATIENCE_NS = 5_000_000_000  # wait after SIGKILL, since a process that waits in the kernel does not end
@@ -280,7 +280,7 @@ class WatchedProgram:
         left = self._left_behind() if status is not None else []
         is_over = status is not None and (not left or now_ns - self._ended_ns > CHILDREN_PATIENCE_NS)
         records, news = self._taps.poll(now_ns, is_over=is_over)
-        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, self._may_infer, is_over=is_over)]
+        messages += [*news, *self._taps.warn_if_quiet(now_ns, self._why_unseen, self._should_infer, is_over=is_over)]
         if is_over and self._container and not self.pid and status != NOT_STARTED:
             messages.append(LogLine("warning", "edgetop", UNSEEN_CONTAINER, "calls-unseen"))
         if is_over and left:
@@ -367,6 +367,10 @@ class WatchedProgram:
         if now_s - self._looked_s >= LOOK_S:  # it takes some ms
             self._looked_s, self._has_runtime = now_s, bool(self.pid) and has_runtime(self.pid)
         return self._taps.has_hooked or self._has_runtime
+
+    def _should_infer(self) -> bool:
+        """Whether the program has loaded a runtime, or runs a language model whose calls edgetop cannot see."""
+        return self._may_infer() or bool(self.pid and language_model_inside(self.pid))
 
     def _why_unseen(self) -> str:
         spec, reported = self.spec, self._taps.has_rings

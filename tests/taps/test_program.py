@@ -139,3 +139,15 @@ def test_what_cannot_be_started_is_refused_and_leaves_nothing():
     with pytest.raises(InputError, match="cannot be started"):
         program.start()
     assert program._taps.folder is None
+
+
+def test_a_language_model_that_is_a_part_of_the_program_is_a_warning_and_does_not_hold_up_its_duration(
+    started, tmp_path
+):
+    model = tmp_path / "model.gguf"
+    model.write_bytes(b"x" * 8192)
+    maps = f"import mmap; f = open({str(model)!r}, 'rb'); m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)"
+    program = started(sys.executable, "-S", "-c", f"{maps}; import time; time.sleep(60)")
+    wait_until(program._should_infer)
+    assert not program._may_infer()
+    assert "llama.cpp is a part of the program" in program._why_unseen()
