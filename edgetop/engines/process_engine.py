@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 CLOSE_TIMEOUT_S = 5.0
 READ_BYTES = 65_536  # of a pipe at once; memory for a whole pipe would be mapped and unmapped at each poll
+# How long an engine may run on after it has closed its pipe to edgetop, in s. Choice: a process that ends closes its
+# files first. Larger: one that can report nothing runs on; smaller: a slow end counts as a closed pipe.
+CLOSED_TIMEOUT_S = 10.0
+RAN_ON_S = 1.0  # after this time, the reason for its end is that it had closed the pipe
 FULL = 0.9  # share of a pipe above which the child may not have had room for the next record
 SHAPES_S = 300.0  # enough for a cold start and an inference without a delegate on a slow, busy board
 HELLO_TIMEOUT_S = 60.0  # a cold start of Python and numpy from a slow SD card takes several seconds
@@ -54,6 +58,8 @@ class ProcessEngine:
         memory_limit: int | None = None,
         child: Child | None = None,
         cpu_ns: Callable[[int], int] = cpu_ns_of,
+        *,
+        closed_timeout_s: float = CLOSED_TIMEOUT_S,
     ) -> None:
         """Prepare an engine that runs the model of `spec` in a child process.
 
@@ -62,9 +68,11 @@ class ProcessEngine:
         put before the child's command line, such as ("systemd-run", "--scope"), to limit the child. `memory_limit` is
         the limit of memory in bytes, None for no limit. `child` is a child that has already been started and waits for
         a specification; None to start one. `cpu_ns` returns the CPU time in ns that the process with a given id used.
+        `closed_timeout_s` is how many seconds the child may run on after it has closed its pipe to edgetop.
         """
         self._spec = spec
         self._hello_timeout_s = hello_timeout_s
+        self._closed_timeout_s = closed_timeout_s
         self._silent_since_s = self._silent_until_s = 0.0
         self._used_ns = 0  # CPU time that it had used when it was last given more time to start
         self._cpu_ns_of = cpu_ns
@@ -79,6 +87,7 @@ class ProcessEngine:
         self._prefix = tuple(prefix)
         self._oom_watch = OomWatch(limit=memory_limit)
         self._over = self._is_up = self._began = False
+        self._closed_since_s: float | None = None  # None while its end of the pipe is open
         self._hang_watch = HangWatch(spec, self._cpu_ns)
 
     @property
@@ -98,10 +107,12 @@ class ProcessEngine:
         if self._over or self._child is None or self._child.data_fd < 0:
             return EngineUpdate()
         exit_status = self._child.process.poll()  # before the read, which then gets all that an ended child has sent
-        data = _read(self._child.data_fd)
+        data, is_closed = _read(self._child.data_fd)
         held = len(data) / capacity(self._child.data_fd)
         poll_within_s = self._fill_rate.half_full_in_s(held)
         update = decode(self._reader.feed(data))
+        if is_closed and self._closed_since_s is None:
+            self._closed_since_s = time.monotonic()
         lines = [line for log in self._logs for line in log.read()]
         self._follow(update.messages)
         messages: list[Message] = [*lines, *(each for each in update.messages if not isinstance(each, Backlog))]
@@ -113,7 +124,7 @@ class ProcessEngine:
             self._kill()
             silent_s = self._silent_until_s - self._silent_since_s
             messages.append(self._cannot_run(f"it said nothing for {silent_s:g} s"))
-        elif why := self._why_hung(update):
+        elif why := self._why_cut_off(self._closed_timeout_s) or self._why_hung(update):
             self._over = True
             self._kill()
             messages.append(Died(why, loading=not self._began))
@@ -137,6 +148,15 @@ class ProcessEngine:
         if is_busy and may_wait:
             self._silent_until_s += self._hello_timeout_s
         return is_busy and may_wait
+
+    def _why_cut_off(self, after_s: float) -> str:
+        """Return a sentence which says that the engine can report nothing any more, or "" if it can.
+
+        It can still, if its end of the pipe has been closed for less than `after_s` seconds.
+        """
+        if self._closed_since_s is None or not self._is_up or time.monotonic() - self._closed_since_s < after_s:
+            return ""
+        return "it closed the pipe through which it reports to edgetop"
 
     def _why_hung(self, update: EngineUpdate) -> str:
         """Return a sentence which says that the engine hangs, or "" if it does not hang.
@@ -165,7 +185,8 @@ class ProcessEngine:
         last_words = self._logs[1].last_line
         if not self._is_up and not self._oom_watch.limit_struck(exit_status):
             return self._cannot_run(last_words or explain_exit(exit_status, self._oom_watch))
-        return Died(explain_exit(exit_status, self._oom_watch), loading=not self._began, last_words=last_words)
+        cause = self._why_cut_off(RAN_ON_S) or explain_exit(exit_status, self._oom_watch)
+        return Died(cause, loading=not self._began, last_words=last_words)
 
     def _cannot_run(self, why: str) -> Failed:
         if is_out_of_memory(why):
@@ -205,7 +226,19 @@ class ProcessEngine:
             self._kill()
             with contextlib.suppress(subprocess.TimeoutExpired):  # it cannot be killed while a driver's call hangs
                 child.process.wait(self._close_timeout_s)
+        self._end_left_behind()
         child.close()
+
+    def _end_left_behind(self) -> None:
+        """Kill the processes that an ended engine has left behind. They would disturb what is measured next.
+
+        While a process is in the engine's group, the kernel gives the group's number to no new process. So if there is
+        a process of that number, the group is another one.
+        """
+        pid = self._child.process.pid if self._child else 0
+        if pid and not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
 
     def _kill(self) -> None:
         """Kill the child and all processes of its group.
@@ -218,17 +251,22 @@ class ProcessEngine:
                 os.killpg(self._child.process.pid, signal.SIGKILL)
 
 
-def _read(fd: int) -> bytes:
-    """Return what is in the pipe `fd`, up to 8 MiB. A read that returns less than was asked for has emptied it."""
-    pieces = []
+def _read(fd: int) -> tuple[bytes, bool]:
+    """Return what is in the pipe `fd`, up to 8 MiB, and whether its other end is closed and the pipe is empty.
+
+    A read that returns less than was asked for has emptied the pipe.
+    """
+    pieces: list[bytes] = []
     for _ in range(8 * PIPE_BYTES // READ_BYTES):
         try:
             pieces.append(os.read(fd, READ_BYTES))
         except BlockingIOError:
             break
+        if not pieces[-1]:
+            return b"".join(pieces), True
         if len(pieces[-1]) < READ_BYTES:
             break
-    return b"".join(pieces)
+    return b"".join(pieces), False
 
 
 def measure_shapes(spec: EngineSpec, python: str | None = None, timeout_s: float = SHAPES_S) -> "RuntimeShapes | None":

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from edgetop.engines.engine_protocol import Died, Ended, Failed, Loaded, LogLine
+from edgetop.engines.engine_protocol import Died, Ended, Failed, Loaded, LogLine, ProfilerChosen
 from edgetop.engines.formats import identify
 from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec, engine_for
@@ -19,7 +19,8 @@ from edgetop.recording.kept_outputs import read_outputs
 from tests.support import plugins
 from tests.support.commands import start_python
 from tests.support.engine_runs import Heard, run_whole
-from tests.support.waiting import PATIENCE_S
+from tests.support.processes import is_running
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +111,10 @@ def test_one_that_behaves_runs(odd: Path) -> None:
         ("raise@bind", "first", "engine odd: bind failed: KeyError: 'boom'"),
         ("raise@run", "first", "the first inference failed: 'boom'"),
         ("raise@describe", "runtime", "engine odd: describe failed"),
-        ("exit@open", "engine", "SystemExit: 5"),
+        ("exit@open", "model", "odd cannot open it: SystemExit: 5"),
+        ("interrupt@inputs", "model", "engine odd: inputs failed: KeyboardInterrupt"),
+        ("speechless@open", "model", "odd cannot open it: Speechless"),
+        ("bytes@open", "model", r"caf\udce9.odd"),
     ],
 )
 def test_one_that_raises_ends_with_its_name_or_words(
@@ -135,7 +139,24 @@ def test_what_it_prints_is_logged_and_a_process_that_it_leaves_behind_holds_noth
     told = heard(odd)
     assert any("a line with" in line.message for line in told.all(LogLine))
     monkeypatch.setenv("TEST_PLUGIN", "fork@open")
-    assert heard(odd).one(Ended).reason == "runs"
+    told = heard(odd)
+    assert told.one(Ended).reason == "runs"
+    (line,) = (line.message for line in told.all(LogLine) if "left behind" in line.message)
+    wait_until(lambda: not is_running(int(line.split()[-1])))  # it would disturb what is measured next
+
+
+def test_inferences_before_one_that_exits_count(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_PLUGIN", "exit@later")
+    told = heard(odd, warmup_runs=10, runs=1000)
+    assert "SystemExit: 5" in told.one(Failed).message
+    assert len(told.in_phase("measure")) == 9  # the first inference and the warm-up come before
+
+
+def test_one_that_closes_the_pipe_to_edgetop_is_ended(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_PLUGIN", "close@later")
+    spec = EngineSpec(str(odd), "odd", warmup_runs=1, duration_ns=600 * 10**9)
+    died = run_whole(ProcessEngine(spec, closed_timeout_s=0.2)).one(Died)
+    assert "closed the pipe" in died.cause or "exit status 3" in died.cause
 
 
 @pytest.mark.parametrize(
@@ -145,6 +166,72 @@ def test_nonsense_names_the_engine(given: str, odd: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("TEST_INPUTS", given)
     failed = heard(odd).one(Failed)
     assert failed.message.startswith("engine odd: its inputs() gave what the interface does not allow")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "5", '{"providers": 5}', '{"providers": "CPU"}', '{"settings": [1]}', '{"asked": {}}',
+        '{"providers": ["CPU", null]}',
+    ],
+)  # fmt: skip
+def test_a_description_that_is_nonsense_names_the_engine(
+    given: str, odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_DESCRIPTION", given)
+    failed = heard(odd, providers=(("CPU", {}),)).all(Failed)
+    assert [one.message[:28] for one in failed] == ([] if "null" in given else ["engine odd: its describe() g"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "null", "[1]", '[-5, [["a", "A", "CPU", 1]]]', '[5, [["a", "A", "CPU", -1]]]', "[NaN, []]", "[5, null]",
+        '[1e300, [["a", "A", "CPU", 1]]]', '[0, [["a", "A", "CPU", 1]]]', '[5, [["a"]]]',
+    ],
+)  # fmt: skip
+def test_impossible_times_of_operators_are_refused_and_the_session_goes_on(
+    given: str, odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PROFILE", given)
+    told = heard(odd, profile_every_ns=10**9)
+    chosen = told.one(ProfilerChosen)
+    assert (chosen.way, "engine odd: its profile() gave" in chosen.reason) == ("", True)
+    assert told.one(Ended).reason == "runs"
+
+
+@pytest.mark.parametrize("name", ["two  spaces\n", "x" * 500, "caf\udce9"])
+def test_an_engine_gets_its_inputs_by_its_own_names(name: str, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEST_INPUTS", json.dumps([[name, [1, 4], "float32"]]))
+    monkeypatch.setenv("TEST_FEED", name.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"))
+    told = heard(odd)
+    assert told.one(Ended).reason == "runs"
+    (shown,) = told.one(Loaded).inputs
+    assert len(shown.name) <= 200
+    assert shown.name.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("raise", "unusable failed: KeyError"),
+        ("interrupt", "KeyboardInterrupt"),
+        ("vanish", "exit status 7"),
+        ("crash", "SIGSEGV"),
+        ("hang", "said nothing"),
+        ("nothing", "usable"),
+    ],
+)
+def test_the_list_of_engines_names_one_that_fails_and_has_the_others(
+    what: str, reason: str, odd: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_PLUGIN", f"{what}@unusable")
+    script = "from edgetop.engines.child import runtime_queries as asked; import json\n"
+    script += f"asked.PATIENCE_S = {0.5 if what == 'hang' else 45.0}; print(json.dumps(asked.inventory()))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert reason in (found["plugins"]["odd"]["error"] or "usable")
+    assert what == "hang" or found["runtimes"]["onnxruntime"]["error"] is None
 
 
 def test_another_version_of_the_interface_is_refused(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:

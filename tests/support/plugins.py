@@ -9,6 +9,11 @@ import sys
 import time
 
 
+class Speechless(Exception):
+    def __str__(self):
+        raise self
+
+
 class Engine:
     interface = int(os.environ.get("TEST_INTERFACE", "1"))
 
@@ -18,6 +23,12 @@ class Engine:
             return
         if what == "raise":
             raise KeyError("boom")
+        if what == "interrupt":
+            raise KeyboardInterrupt
+        if what == "speechless":
+            raise Speechless
+        if what == "bytes":
+            raise OSError(2, "no such file", "caf\\udce9.odd")
         if what == "exit":
             sys.exit(5)
         if what == "vanish":
@@ -29,8 +40,18 @@ class Engine:
         if what == "print":
             print("a line with \\x1b[31mred")
         if what == "fork" and os.fork() == 0:
-            time.sleep(30)
+            print("left behind:", os.getpid(), flush=True)
+            time.sleep(300)
             os._exit(0)
+        if what == "close":
+            os.closerange(3, 64)
+        if what == "hang":
+            time.sleep(300)
+
+    @staticmethod
+    def unusable():
+        Engine._maybe(None, "unusable")
+        return ""
 
     def open(self, model, options):
         self._maybe("open")
@@ -41,10 +62,16 @@ class Engine:
 
     def bind(self, feeds):
         self._maybe("bind")
-        x = feeds["x"]
+        (x,) = feeds.values()
+        self.runs = 0
+        if "TEST_FEED" in os.environ:
+            feeds[os.environ["TEST_FEED"]]
 
         def run():
+            self.runs += 1
             self._maybe("run")
+            if self.runs > 20:
+                self._maybe("later")
             return x * 2
 
         return run
@@ -55,7 +82,12 @@ class Engine:
 
     def describe(self):
         self._maybe("describe")
-        return {"version": "1.2", "settings": {"mode": "fast"}}
+        return json.loads(os.environ.get("TEST_DESCRIPTION", '{"version": "1.2", "settings": {"mode": "fast"}}'))
+
+    if "TEST_PROFILE" in os.environ:
+
+        def profile(self):
+            return json.loads(os.environ["TEST_PROFILE"])
 """
 
 

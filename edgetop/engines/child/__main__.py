@@ -28,7 +28,7 @@ def _import_module(name: str) -> ModuleType:
 
 def main() -> int:
     """Run the child and return its exit code. If an import fails, exit with one line on stderr that says why."""
-    is_query = sys.argv[1:] in (["--inventory"], ["--tensor-shapes"])
+    is_query = sys.argv[1:] in (["--inventory"], ["--tensor-shapes"], ["--placement"])
     try:
         module = _import_module("runtime_queries" if is_query else "child_program")
     except Exception as error:

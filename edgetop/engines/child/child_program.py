@@ -28,7 +28,7 @@ from . import message_frames, own_memory
 from .adapters import choose
 from .board_page import on_board
 from .bursts import open_bursts
-from .engine_error import EngineError, essence, is_out_of_memory, one_line
+from .engine_error import EngineError, essence, is_out_of_memory, one_line, typed_line
 from .inputs import InputSet, make_inputs, refuse_too_large, resolve_shapes, set_images
 from .loop import Control, Loop, warm_up
 from .pace import pace_of, sharpen_timers
@@ -59,7 +59,7 @@ def run_model(spec: Dict[str, Any], outlet: Any, control: Control) -> None:
     except EngineError as error:
         stage, message, advice = error.stage, error.message, error.advice
     except BaseException as error:  # also SystemExit: in a thread, a runtime that calls exit() would end silently
-        stage, message, advice = "engine", "%s: %s" % (type(error).__name__, one_line(error)), ""
+        stage, message, advice = "engine", typed_line(error), ""
     if is_out_of_memory(message):
         stage, message, advice = "engine", "out of memory: " + message, ""
     outlet.send(message_frames.FAILED, {"stage": stage, "message": message, "advice": advice})
@@ -296,15 +296,16 @@ def _obey(commands: Any, control: Control, outlet: Outlet, end_note: str) -> Non
     the path of a note for `edgetop recover`, or "" for no note. The exit status is 0 if the run was already over, else
     EXIT_ORPHANED.
     """
-    for line in commands:
-        message = json.loads(line)
-        command = message.get("command")
-        if command == "stop":
-            control.stop_requested = True
-        elif command == "profile":
-            control.profile_requested = True
-        elif command == "turns":
-            control.turns = message["turns"]
+    with contextlib.suppress(OSError):  # code in this process has closed the pipe, and nothing can stop it any more
+        for line in commands:
+            message = json.loads(line)
+            command = message.get("command")
+            if command == "stop":
+                control.stop_requested = True
+            elif command == "profile":
+                control.profile_requested = True
+            elif command == "turns":
+                control.turns = message["turns"]
     if not outlet.is_over and end_note:
         _leave_note(end_note, outlet.put_count)
     os._exit(0 if outlet.is_over else EXIT_ORPHANED)

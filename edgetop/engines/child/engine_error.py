@@ -39,13 +39,28 @@ class EngineError(Exception):
 def one_line(error: object, limit: int = 400) -> str:
     r"""Return an error's message as one line of at most `limit` characters.
 
-    Without a message, return the error's class name.
+    Without a message, return the error's class name. Bytes that are no UTF-8, as in names of files, become escapes.
 
-    >>> one_line(ValueError("a\nb"))
-    'a b'
+    >>> one_line(ValueError("a\nb")), one_line(OSError("caf\udce9"))
+    ('a b', 'caf\\udce9')
     """
-    text = _ORT_PREFIX.sub("", " ".join(str(error).split())) or type(error).__name__
+    try:
+        words = str(error)
+    except Exception:  # an error of a runtime may fail at this too
+        words = ""
+    text = _ORT_PREFIX.sub("", " ".join(words.split())) or type(error).__name__
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def typed_line(error: BaseException) -> str:
+    """Return an error's class and its message as one line.
+
+    >>> typed_line(KeyError("x")), typed_line(KeyboardInterrupt())
+    ("KeyError: 'x'", 'KeyboardInterrupt')
+    """
+    name, words = type(error).__name__, one_line(error)
+    return name if words == name else "%s: %s" % (name, words)
 
 
 # What ONNX Runtime and TensorFlow Lite put around the sentence that explains a failure.

@@ -145,6 +145,9 @@ class Loop:
                 done = now()
                 ok, outputs = False, None
                 flush_at = done if self._failed(phase, error, done) else flush_at
+            except BaseException:  # such as SystemExit, which ends the run: what was measured before it counts
+                outlet.put(view[:offset], offset // size, stream)
+                raise
             pack_into(buffer, offset, start, done - start, (start - intended) * is_open, stream, phase, ok)
             outputs = None  # noqa: F841  dropped here, outside the timed span
             offset += size

@@ -133,10 +133,13 @@ def _write(
             size += sum(output[1].nbytes for output in numeric)
             expected = size if hashes else size * wanted
             if expected > MAX_BYTES:
-                fitting = len(hashes) or max(1, int(wanted * MAX_BYTES / expected))
+                fitting = len(hashes) or int(wanted * MAX_BYTES / expected)
                 text = "--keep-outputs %d: they take %s bytes or more, and %s is the most"
                 text = text % (wanted, format(expected, ","), format(MAX_BYTES, ","))
-                raise EngineError("input", text, "keep fewer: --keep-outputs %d" % fitting)
+                advice = (
+                    "keep fewer: --keep-outputs %d" % fitting if fitting else "those of one inference are too large"
+                )
+                raise EngineError("input", text, advice)
             if not hashes:
                 others = [output[0] for output in arrays if output[1].dtype.kind not in "fiub"]
                 about = _about(spec, adapter, numeric, others)

@@ -28,6 +28,7 @@ SUFFIX = "ExecutionProvider"
 # Folder of the weights' files of a model that is not loaded by its path
 # (onnxruntime/core/session/onnxruntime_session_options_config_keys.h).
 _EXTERNAL_FOLDER = "session.model_external_initializers_file_folder_path"
+_RECORDS_PLACEMENT = "session.record_ep_graph_assignment_info"  # the same file; since ONNX Runtime 1.24
 
 # ONNX Runtime's names of tensor element types, with numpy's (onnxruntime/core/framework/data_types.cc).
 DTYPES = {
@@ -87,6 +88,8 @@ class OnnxRuntime:
         if "log_level" in spec:  # in a helper's session only, since the session would also log in each inference
             options.log_severity_level = spec["log_level"]
             onnxruntime.set_default_logger_severity(spec["log_level"])
+        if spec.get("records_placement"):
+            options.add_session_config_entry(_RECORDS_PLACEMENT, "1")
         if "profile_prefix" in spec:  # in a helper's session only: it cannot be turned off again
             options.enable_profiling = True
             options.profile_file_prefix = spec["profile_prefix"]
@@ -183,12 +186,8 @@ class OnnxRuntime:
         asked = {_short(name).lower() for name, _ in self._spec["providers"]}
         kept = asked.intersection(_short(name).lower() for name in self._session.get_providers())
         fell_back = bool(kept) and not asked.issuperset(map(str.lower, ran_on))
-        absent = [name for name in self.dropped_providers if name + SUFFIX not in self._present]
-        left_out, reasons = "", {}
-        if absent:
-            have = ", ".join(map(_short, self._present))
-            left_out = "this build of ONNX Runtime has no %s: it has %s" % (", ".join(absent), have)
-        if fell_back or len(self.dropped_providers) > len(absent):
+        left_out, reasons = self.why_absent(), {}
+        if fell_back or len(self.dropped_providers) > len(self._absent()):
             from ..profilers import Allowance  # noqa: PLC0415  only if operators are profiled
 
             helper = open_helper(self._spec, "onnx_placement")
@@ -198,6 +197,37 @@ class OnnxRuntime:
                 helper.close()
             left_out, reasons = left_out or found.get("left_out", ""), found.get("reasons", {})
         return {"reasons": reasons, "left_out": left_out} if fell_back or self.dropped_providers else None
+
+    def _absent(self) -> List[str]:
+        """Return the requested providers that this build of ONNX Runtime does not contain."""
+        return [name for name in self.dropped_providers if name + SUFFIX not in self._present]
+
+    def why_absent(self) -> str:
+        """Return a sentence on the requested providers that this build does not contain, or "" if it has all."""
+        absent = self._absent()
+        have = ", ".join(map(_short, self._present))
+        return "this build of ONNX Runtime has no %s: it has %s" % (", ".join(absent), have) if absent else ""
+
+    def assigned(self) -> Optional[Dict[str, Dict[str, int]]]:
+        """Return the number of operators by provider and type, or None if this version does not report it.
+
+        The operators are those after ONNX Runtime's basic optimisations. Needs a session made with
+        `spec["records_placement"]`.
+        """
+        ask = getattr(self._session, "get_provider_graph_assignment_info", None)
+        if ask is None:
+            return None
+        placed: Dict[str, Dict[str, int]] = {}
+        for part in ask():
+            types = placed.setdefault(part.ep_name, {})
+            for node in part.get_nodes():
+                types[node.op_type] = types.get(node.op_type, 0) + 1
+        return placed
+
+    @staticmethod
+    def by_short_names(placed: Dict[str, Any]) -> Dict[str, Any]:
+        """Return a dict with the providers' names as users write them, such as "CUDA", as the keys."""
+        return {_short(name): value for name, value in placed.items()}
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
         """Yield functions that make a profiler of operators, the best profiler first.

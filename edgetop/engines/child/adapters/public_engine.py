@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 import numpy as np
 
-from ..engine_error import EngineError, one_line
+from ..engine_error import EngineError, one_line, typed_line
 from ..plugins import GROUP, entry_points
 from ..tensor_values import TEXT, Tensor
 
@@ -20,6 +20,8 @@ MAX_TENSORS = 4096
 MAX_OPERATORS = 100_000
 MAX_DIMENSIONS = 32
 OUTSIDE = ("outside operators", "Outside")  # name and type of what an inference takes besides its operators
+KINDS = "biufc"  # of inputs' element types (numpy.dtype.kind), besides "string"
+LONGEST_NS = 10**15  # of a run or an operator; above 11 days
 _WORDS = 200  # characters of a text that an engine gives
 
 
@@ -48,6 +50,8 @@ class PublicEngine:
         self._engine: Any = None
         self._spec: Dict[str, Any] = {}
         self._shapes: Dict[str, List[int]] = {}
+        # The engine's own names of its inputs, by the names that edgetop shows, which are short and hold no line break.
+        self._names: Dict[str, str] = {}
 
     def __copy__(self) -> "PublicEngine":
         """Return an adapter for one more parallel inference of the same model.
@@ -56,11 +60,11 @@ class PublicEngine:
         again.
         """
         other = PublicEngine(self.name, self._load)
-        if not hasattr(self._engine, "another"):
+        if not self._has("another"):
             other.open(dict(self._spec, profile_every_ns=0))
             other.reshape(self._shapes)
             return other
-        other._spec, other._shapes = self._spec, self._shapes
+        other._spec, other._shapes, other._names = self._spec, self._shapes, self._names
         other._engine = self._said("inference", "another", self._engine.another)
         other.inputs = [Tensor(one.name, one.shape, one.dtype, resizable=one.resizable) for one in self.inputs]
         return other
@@ -68,7 +72,7 @@ class PublicEngine:
     def unusable(self) -> str:
         made = self._class()
         ask = getattr(made, "unusable", None)
-        return _text(ask()) if callable(ask) else ""
+        return _text(self._said("runtime", "unusable", ask)) if callable(ask) else ""
 
     def open(self, spec: Dict[str, Any], imported: Callable[[], None] = lambda: None) -> None:
         """Import the engine and open the model at the path `spec["model"]`. Raises EngineError if that fails.
@@ -90,10 +94,11 @@ class PublicEngine:
             self._engine.open(spec["model"], options)
         except EngineError:
             raise
-        except Exception as error:  # of any type
-            text = "%s: %s cannot open it: %s" % (spec["model"], self.name, one_line(error))
-            raise EngineError("model", text) from None
+        except BaseException as error:  # SystemExit too
+            words = one_line(error) if isinstance(error, Exception) else typed_line(error)
+            raise EngineError("model", "%s: %s cannot open it: %s" % (spec["model"], self.name, words)) from None
         given = self._said("model", "inputs", self._engine.inputs)
+        self._names = {}
         self.inputs = self._checked(given, "inputs", MAX_TENSORS, self._tensor)
         names = [tensor.name for tensor in self.inputs]
         if len(set(names)) < len(names):
@@ -112,11 +117,13 @@ class PublicEngine:
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
         self._shapes = shapes
-        if hasattr(self._engine, "reshape"):
-            self._said("input", "reshape", lambda: self._engine.reshape(shapes))
+        if self._has("reshape"):
+            own = {self._names[name]: shape for name, shape in shapes.items()}
+            self._said("input", "reshape", lambda: self._engine.reshape(own))
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
-        call = self._said("first", "bind", lambda: self._engine.bind(feeds))
+        own = {self._names[name]: array for name, array in feeds.items()}
+        call = self._said("first", "bind", lambda: self._engine.bind(own))
         if not callable(call):
             raise self._nonsense("bind", "no function")
         checked: Callable[[], Any] = call
@@ -127,7 +134,7 @@ class PublicEngine:
 
         Scale and zero point are always 0.
         """
-        if not hasattr(self._engine, "outputs"):
+        if not self._has("outputs"):
             raise EngineError("input", "--keep-outputs: engine %s gives no outputs" % self.name)
 
         def checked(one: Any) -> Tuple[str, Any, float, int]:
@@ -138,7 +145,7 @@ class PublicEngine:
         return self._checked(given, "outputs", MAX_TENSORS, checked)
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        if hasattr(self._engine, "profile"):
+        if self._has("profile"):
             yield functools.partial(_Profiler, self)
 
     def profile(self) -> Tuple[int, List[Tuple[str, str, str, int]]]:
@@ -146,36 +153,46 @@ class PublicEngine:
 
         The ns are the operator's own time. The last row is the rest of the duration, in which no operator ran.
         """
-        ns, operators = self._engine.profile()
 
         def checked(one: Any) -> Tuple[str, str, str, int]:
             name, op_type, provider, own_ns = one
-            return _text(name), _text(op_type), _text(provider), max(0, int(own_ns))
+            return _text(name), _text(op_type), _text(provider), _time_ns(own_ns)
 
-        whole_ns, rows = max(0, int(ns)), self._checked(operators, "profile", MAX_OPERATORS, checked)
+        def split(given: Any) -> Tuple[int, Any]:
+            ns, operators = given
+            if not ns:
+                raise ValueError("a run that took no time")
+            return _time_ns(ns), operators
+
+        given = self._said("inference", "profile", self._engine.profile)
+        whole_ns, operators = self._checked([given], "profile", 1, split)[0]
+        rows = self._checked(operators, "profile", MAX_OPERATORS, checked)
         if rows:
             rows.append((*OUTSIDE, rows[-1][2], max(0, whole_ns - sum(own_ns for *_, own_ns in rows))))
         return whole_ns, rows
 
     @property
     def lacks_batch(self) -> bool:
-        return bool(getattr(self._engine, "lacks_batch", False))
+        return self._has("lacks_batch") and bool(self._engine.lacks_batch)
 
     @property
     def profiled_by(self) -> str:
-        return _text(getattr(self._engine, "profiled_by", "")) or "the engine's own times of its operators"
+        own = _text(self._engine.profiled_by) if self._has("profiled_by") else ""
+        return own or "the engine's own times of its operators"
 
     def describe(self) -> Dict[str, Any]:
-        said: Any = (
-            self._said("runtime", "describe", self._engine.describe) if hasattr(self._engine, "describe") else {}
-        )
+        said: Any = self._said("runtime", "describe", self._engine.describe) if self._has("describe") else {}
+        return dict(self._checked([said], "describe", 1, self._described)[0])
+
+    def _described(self, said: Any) -> Dict[str, Any]:
         if not isinstance(said, dict):
-            raise self._nonsense("describe", "no dictionary")
-        providers = [_text(one) for one in said.get("providers") or ["CPU"]]
+            raise TypeError("no dictionary")
+        providers = self._checked(said.get("providers") or ["CPU"], "describe", MAX_TENSORS, _text)
         given = said.get("asked")
         names = [name for name, _ in self._spec["providers"]]
         asked = names if given is None else self._checked(given, "describe", MAX_TENSORS, _text) if names else []
         have = {name.lower() for name in providers}
+        settings = said.get("settings") or {}
         return {
             "runtime": self.name,
             "version": _text(said.get("version") or "") or "unknown",
@@ -183,15 +200,31 @@ class PublicEngine:
             "asked": None if given is None else asked,
             "compile_ns": _whole(said.get("compile_ns")),
             "dropped_providers": [name for name in asked if name.lower() not in have],
-            "settings": {_text(key): _text(value) for key, value in list((said.get("settings") or {}).items())[:64]},
+            "settings": {_text(key): _text(value) for key, value in list(settings.items())[:64]},
         }
 
     def _tensor(self, one: Any) -> Tensor:
         name, shape, dtype = one
-        sizes = [dim if isinstance(dim, str) else None if dim is None or int(dim) < 1 else int(dim) for dim in shape]
-        if len(sizes) > MAX_DIMENSIONS:
-            raise ValueError("more than %d dimensions" % MAX_DIMENSIONS)
-        return Tensor(_text(name), sizes, TEXT if dtype == "string" else np.dtype(dtype))
+        if not isinstance(name, str):
+            raise TypeError("a name that is no text: %s" % _text(name))
+        if isinstance(shape, (str, bytes)) or len(shape) > MAX_DIMENSIONS:
+            raise ValueError("a shape that is no list of at most %d dimensions" % MAX_DIMENSIONS)
+        sizes = [
+            _text(dim) if isinstance(dim, str) else None if dim is None or int(dim) < 1 else int(dim) for dim in shape
+        ]
+        is_text = isinstance(dtype, str) and dtype == "string"
+        kind = TEXT if is_text else np.dtype(dtype)
+        if not is_text and kind.kind not in KINDS:
+            raise TypeError("an element type that edgetop cannot feed: %s" % _text(str(kind)))
+        self._names[_text(name)] = name
+        return Tensor(_text(name), sizes, kind)
+
+    def _has(self, member: str) -> bool:
+        """Whether the engine has an attribute. One that raises any error counts as absent."""
+        try:
+            return hasattr(self._engine, member)
+        except Exception:  # of a property
+            return False
 
     def _said(self, stage: str, what: str, call: Callable[[], Any]) -> Any:
         """Call `call`, which calls the engine, and return the result. `what` names the engine's method.
@@ -202,9 +235,8 @@ class PublicEngine:
             return call()
         except EngineError:
             raise
-        except Exception as error:  # of any type
-            text = "engine %s: %s failed: %s: %s" % (self.name, what, type(error).__name__, one_line(error))
-            raise EngineError(stage, text) from None
+        except BaseException as error:  # SystemExit too
+            raise EngineError(stage, "engine %s: %s failed: %s" % (self.name, what, typed_line(error))) from None
 
     def _checked(self, given: Any, what: str, most: int, convert: Callable[[Any], Any]) -> List[Any]:
         """Return the elements of the list `given`, each converted by `convert`.
@@ -212,12 +244,14 @@ class PublicEngine:
         The engine's method `what` has returned the list. Raises EngineError("runtime") if `given` is not a list, has
         more than `most` elements, or cannot be converted.
         """
-        if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or len(given) > most:
-            raise self._nonsense(what, "no list of at most %d elements" % most)
         try:
-            return [convert(one) for one in given]
-        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(given, Sequence) and not isinstance(given, (str, bytes)) and len(given) <= most:
+                return [convert(one) for one in given]
+        except EngineError:
+            raise
+        except BaseException as error:  # of the engine's own objects too
             raise self._nonsense(what, one_line(error)) from None
+        raise self._nonsense(what, "no list of at most %d elements" % most)
 
     def _nonsense(self, what: str, why: str) -> EngineError:
         text = "engine %s: its %s() gave what the interface does not allow: %s" % (self.name, what, why)
@@ -252,5 +286,18 @@ def _whole(value: Any) -> Optional[int]:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**62 else None
 
 
+def _time_ns(value: Any) -> int:
+    """Return a time in ns as a whole number. Raises an error if it is negative or impossibly long, or no number."""
+    ns = int(value)
+    if not 0 <= ns <= LONGEST_NS:
+        raise ValueError("a time of %s ns" % _text(value))
+    return ns
+
+
 def _text(value: Any) -> str:
-    return one_line(value if isinstance(value, str) else repr(value), _WORDS)
+    """Return a value that an engine gave as one short line, "" for "". Raises no error, whatever the value is."""
+    try:
+        words = value if isinstance(value, str) else repr(value)
+    except Exception:  # of the engine's own class
+        words = "a %s" % type(value).__name__
+    return one_line(words, _WORDS) if words.strip() else ""

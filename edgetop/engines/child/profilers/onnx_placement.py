@@ -95,6 +95,61 @@ def _split(message: str) -> Iterator[Tuple[str, str]]:
     yield message[: found.start()] + message[found.end() :], found["last"] or found["inner"]
 
 
+# In inference_session.cc: "Node(s) placed on [CPUExecutionProvider]. Number of nodes: 2", and a line "Pad (name)" for
+# each. If there is one provider: "All nodes placed on [...]. Number of nodes: 9" without such lines.
+_PLACED = re.compile(r"(?:All nodes|Node\(s\)) placed on \[(\w+)\]\. Number of nodes: (\d{1,9})")
+_PLACED_NODE = re.compile(r"([\w.]+) \(.*\)$")
+_PLACES = re.compile(r"VerifyEachNodeIsAssignedToAnEp")
+
+
+def read_placement(lines: Iterable[str]) -> Dict[str, Dict[str, int]]:
+    """Return the number of operators by provider and type, read from the log of ONNX Runtime while it makes a session.
+
+    Providers have their full names. The type is "" for operators whose types the log does not have. Operators that a
+    provider runs as one are one.
+    """
+    placed: Dict[str, Dict[str, int]] = {}
+    provider = ""
+    for line in lines:
+        found = _LINE.search(_COLOURS.sub("", line))
+        if found is None or not _PLACES.search(found.group(2)):
+            continue
+        message = found.group(3).strip()
+        head, node = _PLACED.match(message), _PLACED_NODE.match(message)
+        if head is not None:
+            provider = head.group(1)
+            placed[provider] = {"": int(head.group(2))}
+        elif node is not None and provider:
+            types = placed[provider]
+            types[node.group(1)] = types.get(node.group(1), 0) + 1
+            types[""] -= 1
+    return {name: {kind: count for kind, count in types.items() if count > 0} for name, types in placed.items()}
+
+
+def find(spec: Dict[str, Any], adapter: Any) -> Dict[str, Any]:
+    """Load a model with `adapter`, the adapter of ONNX Runtime, and return which provider takes which operators.
+
+    `spec` has the fields of `EngineSpec` by name. The result has "runtime" and "version", "operators" {provider: {type:
+    number}}, and "reasons" and "left_out", as `read_reasons` describes both. Raises EngineError if the model cannot be
+    loaded.
+    """
+    with tempfile.TemporaryFile(dir=best_home()) as log:
+        with _stderr_to(log.fileno()):
+            adapter.open(dict(spec, log_level=VERBOSE, records_placement=True))
+        log.seek(0)
+        reasons, left_out = read_reasons(_lines_of(log))
+        log.seek(0)
+        placed = adapter.assigned() or read_placement(_lines_of(log))
+    about = adapter.describe()
+    return {
+        "runtime": about["runtime"],
+        "version": about["version"],
+        "operators": adapter.by_short_names(placed),
+        "reasons": reasons,
+        "left_out": adapter.why_absent() or left_out,
+    }
+
+
 class Service:
     """Makes a session that logs why its operators run on which provider, and reads the reasons from this log."""
 
