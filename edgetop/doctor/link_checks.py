@@ -12,19 +12,19 @@ from collections.abc import Iterator
 from edgetop.doctor.check import Check, Facts, ok, warning
 from edgetop.formatting import clean
 from edgetop.frozen import frozen
+from edgetop.sensors.npus import EDGE_TPU_ON_USB, USB, usb_ids
 from edgetop.sensors.root import Root, is_compatible
 
 LINKS = "links"
-USB, PCI = "sys/bus/usb/devices", "sys/bus/pci/devices"
+PCI = "sys/bus/pci/devices"
 # Raspberry Pi documentation, "PCIe Gen 3.0".
 PI_SETTING = "the slot of a Raspberry Pi 5 runs at 8 GT/s with dtparam=pciex1_gen=3 in /boot/firmware/config.txt"
 SUPER_SPEED = 5000  # Mbit/s: USB 3
 
-# Accelerators on USB that are made for USB 3, by vendor and product. The Coral has the first pair until its runtime has
-# loaded the firmware. Movidius: OpenVINO's 97-myriad-usbboot.rules.
+# Accelerators on USB that are made for USB 3, by vendor and product. Coral: coral.ai, "USB Accelerator datasheet".
+# Movidius: OpenVINO's 97-myriad-usbboot.rules.
 _USB = {
-    ("1a6e", "089a"): "Coral USB Accelerator",
-    ("18d1", "9302"): "Coral USB Accelerator",
+    **dict.fromkeys(EDGE_TPU_ON_USB, "Coral USB Accelerator"),
     ("03e7", "2485"): "Intel Movidius MyriadX",
     ("03e7", "f63b"): "Intel Movidius MyriadX",
 }
@@ -74,8 +74,7 @@ def _judged(link: Link, setting: str | None) -> Check:
 
 def _usb(root: Root) -> Iterator[Link]:
     for device in root.names(USB):
-        vendor, product = (root.line(f"{USB}/{device}/{name}") or "" for name in ("idVendor", "idProduct"))
-        name, speed = _USB.get((vendor.lower(), product.lower())), root.number(f"{USB}/{device}/speed")
+        name, speed = _USB.get(usb_ids(root, device)), root.number(f"{USB}/{device}/speed")
         if name is not None and speed is not None:
             yield Link(f"{name} ({device})", _mbits(speed), _mbits(SUPER_SPEED), speed < SUPER_SPEED)
 

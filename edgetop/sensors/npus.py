@@ -1,10 +1,17 @@
-"""Accelerators that no other module reads: Intel's and AMD's NPUs, and Hailo's modules.
+"""Accelerators that no other module reads: NPUs of Intel, AMD and Rockchip, Hailo's modules, and Edge TPUs.
 
 Intel's driver (drivers/accel/ivpu/ivpu_sysfs.c) counts the time in which jobs ran. It wants at most one read per
 second, because the submission of jobs has to wait during a read. The clock is 0 while the NPU is suspended; files with
 clocks exist since Linux 6.17. No file has its temperature, or says that it is throttled.
 
 AMD's driver (drivers/accel/amdxdna/amdxdna_sysfs.c) has only names and versions in files.
+
+The driver `rocket` of Linux 6.18 for Rockchip's NPU (drivers/accel/rocket) has no file of its own. Its device in
+/sys/class/accel is no core; the cores are bound to the driver (rocket_drv.c, "Facade device"). A core stays powered for
+50 ms after a job (rocket_core.c, rocket_core_init), so the kernel's time with power is not its load.
+
+The driver of Edge TPUs on PCIe has no load either (google/gasket-driver, src/apex_driver.c; thermal_zones.py reads its
+temperature). On USB, no kernel driver is bound to an Edge TPU, and its runtime reports nothing.
 
 Hailo's driver has only the address of the device in files (hailo-ai/hailort-drivers, linux/pcie/src/sysfs.c). The
 command `hailortcli measure-power` prints a reading of the monitor that M.2 modules have (hailo-ai/hailort,
@@ -18,8 +25,13 @@ from collections.abc import Callable
 from edgetop.sensors.counters import Rate
 from edgetop.sensors.root import Root, parse_int, run_command
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, attempt, gap_of, join, sensor
+from edgetop.sensors.thermal_zones import APEX
 
 ACCEL, HAILO = "sys/class/accel", "sys/class/hailo_chardev"
+ROCKET, USB = "sys/bus/platform/drivers/rocket", "sys/bus/usb/devices"
+# Vendor and product of an Edge TPU on USB: before its runtime has loaded the firmware, and after it.
+EDGE_TPU_ON_USB = (("1a6e", "089a"), ("18d1", "9302"))
+_DRIVER = re.compile(r"^DRIVER=([\w-]{1,32})$", re.MULTILINE)
 HAILO_COMMAND = ("hailortcli", "measure-power")
 HAILO_CADENCE_S = 10.0  # the command opens the device, and takes CPU time from the model
 MOST_MHZ = 100_000
@@ -31,10 +43,41 @@ def discover(root: Root) -> Found:
     devices = [f"{ACCEL}/{name}/device" for name in root.names(ACCEL)]
     intel = [device for device in devices if root.exists(f"{device}/npu_busy_time_us")]
     parts = [_intel(root, device, "npu" if not place else f"npu-{place + 1}") for place, device in enumerate(intel)]
-    if any(root.exists(f"{device}/vbnv") for device in devices):
+    amd = [device for device in devices if root.exists(f"{device}/vbnv")]
+    if amd:
         why = "the amdxdna driver reports neither load, clock nor temperature in files"
         parts.append(Found(missing=(Missing("load/npu", why, "xrt-smi examine"),)))
-    return join([*parts, _hailo(root)])
+    if any(name.endswith(".npu") for name in root.names(ROCKET)):
+        why = "the rocket driver reports neither load nor clock; cores stay powered for 50 ms after a job"
+        parts.append(Found(missing=(Missing("load/npu", why),)))
+    others = [_DRIVER.search(root.text(f"{device}/uevent")) for device in devices if device not in (*intel, *amd)]
+    for driver in dict.fromkeys(found[1] for found in others if found):
+        why = f"no file of the driver {driver} is known that reports it"
+        parts.append(Found(missing=(Missing("load/npu", why),)))
+    return join([*parts, _hailo(root), _edge_tpus(root)])
+
+
+def _edge_tpus(root: Root) -> Found:
+    """Return what Edge TPUs do not report, with reasons."""
+    why = "the driver of Edge TPUs does not report it"
+    missing = [
+        Missing(f"load/edge-tpu:{name.removeprefix('apex_')}", why)
+        for name in root.names(APEX)
+        if root.exists(f"{APEX}/{name}/temp")
+    ]
+    on_usb = [name for name in root.names(USB) if usb_ids(root, name) in EDGE_TPU_ON_USB]
+    why = "an Edge TPU on USB reports neither load nor temperature"
+    missing += [Missing(f"load/edge-tpu:{name}", why) for name in on_usb]
+    return Found(missing=tuple(missing))
+
+
+def usb_ids(root: Root, device: str) -> tuple[str, str]:
+    """Return vendor and product of a device on USB as hexadecimal digits, each "" if unknown.
+
+    `device` is the name of its folder in sysfs, such as "1-1.4".
+    """
+    vendor, product = (root.line(f"{USB}/{device}/{name}") or "" for name in ("idVendor", "idProduct"))
+    return vendor.lower(), product.lower()
 
 
 def _intel(root: Root, device: str, label: str, clock_s: Callable[[], float] = time.monotonic) -> Found:

@@ -8,8 +8,10 @@ import pytest
 from edgetop.doctor.check import Check, Facts
 from edgetop.doctor.link_checks import check_links
 from edgetop.sensors.board_identity import read_board
+from edgetop.sensors.root import Root
 from tests.support.trees import link, plant
 
+BOARDS = Path(__file__).parents[1] / "boards"
 PORT = "sys/devices/pci0000:00/0000:00:1c.0"
 DEVICE = f"{PORT}/0000:01:00.0"
 CORAL, HAILO, NVIDIA, NVME = ("0x1ac1", "0x089a"), ("0x1e60", "0x2864"), ("0x10de", "0x2684"), ("0x144d", "0xa808")
@@ -85,3 +87,18 @@ def test_a_pi_5_is_told_how_its_slot_gets_faster(tmp_path: Path) -> None:
     (check,) = checks(tmp_path, slow | {"proc/device-tree/compatible": "raspberrypi,5-model-b\0brcm,bcm2712\0"})
     assert check.status == "ok"
     assert "dtparam=pciex1_gen=3" in (check.advice or "")
+
+
+@pytest.mark.parametrize(
+    ("board", "status", "words"),
+    [
+        ("raspberry-pi-4-coral", "ok", "Coral USB Accelerator (2-1) runs at USB 3 (5000 Mbit/s), its highest speed"),
+        ("raspberry-pi-4-coral-usb2", "warning", "(1-1.4) runs at USB 2 (480 Mbit/s); it can run at USB 3"),
+        ("raspberry-pi-5-coral", "ok", "Coral Edge TPU (0001:01:00.0) runs at 5 GT/s x1, its highest speed"),
+        ("raspberry-pi-5-hailo", "ok", "all that the slot allows"),
+    ],
+)
+def test_captured_links(board: str, status: str, words: str) -> None:
+    root = Root(BOARDS / board / "tree")
+    (check,) = check_links(Facts(root, read_board(root)))
+    assert (check.status, words in check.found) == (status, True), check

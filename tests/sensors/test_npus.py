@@ -55,6 +55,33 @@ def test_amds_npu_is_missing_with_its_reason(tmp_path: Path) -> None:
     assert "neither load, clock nor temperature" in whys(root)["load/npu"]
 
 
+CORE = "sys/bus/platform/drivers/rocket/fdab0000.npu/power/runtime_status"
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({f"{DEVICE}/uevent": "MODALIAS=platform:rknn\n", CORE: "active\n"}, "the rocket driver reports neither"),
+        ({f"{DEVICE}/uevent": "DRIVER=qaic\nPCI_CLASS=120000\n"}, "no file of the driver qaic is known"),
+        ({f"{DEVICE}/uevent": "DRIVER=\x1b[31m\n"}, None),
+        ({"sys/bus/platform/drivers/rocket/uevent": ""}, None),  # the driver without a core
+    ],
+)
+def test_an_npu_whose_driver_reports_nothing_is_missing(tmp_path: Path, files: dict[str, str], why: str | None) -> None:
+    found = whys(plant(tmp_path, files))
+    assert not sources(Root(tmp_path))
+    assert found.get("load/npu", "")[: len(why or "")] == (why or "")
+    assert len(found) == (why is not None)
+
+
+def test_an_edge_tpu_has_no_load(tmp_path: Path) -> None:
+    usb = "sys/bus/usb/devices/2-1"
+    files = {"sys/class/apex/apex_0/temp": "50000\n", f"{usb}/idVendor": "18D1\n", f"{usb}/idProduct": "9302\n"}
+    found = whys(plant(tmp_path, files))
+    assert found.keys() == {"load/edge-tpu:0", "load/edge-tpu:2-1"}
+    assert "on USB" in found["load/edge-tpu:2-1"]
+
+
 def test_a_hailo_has_the_power_that_its_command_prints(tmp_path: Path) -> None:
     root = plant(tmp_path, HAILO | {POWER: "Current power consumption (W): 2.5\n"})
     (source,) = sources(root).values()

@@ -67,8 +67,9 @@ _FILES = {
     "sys/class/apex/apex_*": "temp trip_point*_temp temp_poll_interval hw_temp_warn* status",
     "sys/class/accel/accel*/device": (
         "npu_busy_time_us npu_current_frequency_mhz npu_max_frequency_mhz npu_memory_utilization sched_mode vbnv "
-        "fw_version"
+        "fw_version uevent"
     ),
+    "sys/bus/platform/drivers/rocket/*.npu": "power/runtime_status power/runtime_active_time",
     "sys/class/hailo_chardev/*": "device_id board_location accelerator_type",
     "sys/bus/usb/devices/*": "idVendor idProduct speed version",
     "sys/bus/pci/devices/*": "vendor device class current_link_* max_link_*",
