@@ -6,6 +6,7 @@ compared together, as real numbers.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -29,6 +30,7 @@ AGREEMENT = {
     "snr_db": ("signal to noise", "dB"),
     "same_top": ("same highest class", "share"),
     "non_finite": ("finite in one only", "elements"),
+    "unlike": ("NaN or infinite in both, but not alike", "elements"),
 }
 NON_FINITE = "non_finite_share"  # end of the key of the row with each side's share of NaN and infinite elements
 
@@ -55,6 +57,11 @@ class Agreement:
     non_finite: float | None = None  # number of elements that are finite in only one of the two; None if zero
     # Share of elements that are NaN or infinite, of the baseline and of the other.
     non_finite_shares: tuple[float, float] = (0.0, 0.0)
+    unlike: float | None = None  # number of elements that are NaN in one and infinite in the other, or of other sign
+    other_name: str | None = None  # name of the output in the other session; None if it is the same
+    # Element type of the baseline's output and of the other's, if it is an 8-bit integer without a known scale and the
+    # other side has real numbers. Otherwise None. The differences then mean nothing, but the order of classes does.
+    unscaled: tuple[str | None, str | None] = (None, None)
 
 
 def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
@@ -75,7 +82,28 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
                 name = base.outputs[place].name
                 raise ValueError(f"output {name} differs in shape for inference {inference + 1}")
             sums[place].add(first, second)
-    return tuple(one.agreement(of.name) for one, of in zip(sums, base.outputs, strict=True))
+    others = [other.outputs[partner].name for partner in pairs]
+    return tuple(
+        replace(
+            one.agreement(of.name),
+            other_name=None if name == of.name else name,
+            unscaled=_unscaled((base, place), (other, partner)) if count else (None, None),
+        )
+        for place, (one, of, name, partner) in enumerate(zip(sums, base.outputs, others, pairs, strict=True))
+    )
+
+
+def _unscaled(*sides: tuple[KeptOutputs, int]) -> tuple[str | None, str | None]:
+    """Return `Agreement.unscaled` of two outputs, each given as the kept outputs and the number of the output."""
+    types = [kept.read(0, place).dtype for kept, place in sides]
+    is_real = [
+        dtype.kind == "f" or bool(kept.outputs[place].scale) for dtype, (kept, place) in zip(types, sides, strict=True)
+    ]
+    raw = [
+        str(dtype) if dtype.kind in "iu" and dtype.itemsize == 1 and not real else None
+        for dtype, real in zip(types, is_real, strict=True)
+    ]
+    return (raw[0] if is_real[1] else None, raw[1] if is_real[0] else None)
 
 
 def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
@@ -125,7 +153,7 @@ class _Sums:
     """Sums over all inferences from which the agreement of two outputs is computed, such as the sum of differences."""
 
     def __init__(self) -> None:
-        self._count = self._one_only = self._rows = self._same = self._elements = 0
+        self._count = self._one_only = self._unlike = self._rows = self._same = self._elements = 0
         self._bad = [0, 0]  # elements of each side that are not finite
         self._most = self._abs = self._noise = self._signal = self._other = self._both = 0.0
 
@@ -139,33 +167,46 @@ class _Sums:
             self._bad[side] += array.size - int(np.isfinite(array).sum())
         finite = np.isfinite(first) & np.isfinite(second)
         self._one_only += int((np.isfinite(first) != np.isfinite(second)).sum())
+        same = (first == second) | (np.isnan(first) & np.isnan(second))
+        self._unlike += int((~np.isfinite(first) & ~np.isfinite(second) & ~same).sum())
         a, b = first[finite], second[finite]
-        off = np.abs(a - b)
-        self._count += off.size
-        self._most = max(self._most, float(off.max(initial=0.0)))
-        self._abs += float(off.sum())
-        self._noise += float(np.square(off).sum())
-        self._signal, self._other, self._both = (
-            total + float(x @ y)
-            for total, x, y in ((self._signal, a, a), (self._other, b, b), (self._both, a, b))
-        )  # fmt: skip
+        with np.errstate(over="ignore"):  # a sum that becomes infinite is unknown
+            off = np.abs(a - b)
+            self._count += off.size
+            self._most = max(self._most, float(off.max(initial=0.0)))
+            self._abs += float(off.sum())
+            self._noise += float(np.square(off).sum())
+            self._signal, self._other, self._both = (
+                total + float(x @ y)
+                for total, x, y in ((self._signal, a, a), (self._other, b, b), (self._both, a, b))
+            )  # fmt: skip
 
     def agreement(self, name: str) -> Agreement:
         shares = (self._bad[0] / max(1, self._elements), self._bad[1] / max(1, self._elements))
         same_top = self._same / self._rows if self._rows else None
-        if not self._count:
-            return Agreement(name, same_top=same_top, non_finite=self._one_only or None, non_finite_shares=shares)
-        lengths = math.sqrt(self._signal * self._other)
-        return Agreement(
+        whole = Agreement(
             name,
-            max_abs=self._most,
-            mean_abs=self._abs / self._count,
-            cosine=min(self._both / lengths, 1.0) if lengths else None,
-            snr_db=10 * math.log10(self._signal / self._noise) if self._signal and self._noise else None,
             same_top=same_top,
             non_finite=self._one_only or None,
             non_finite_shares=shares,
+            unlike=self._unlike or None,
         )
+        if not self._count:
+            return whole
+        lengths = math.sqrt(self._signal) * math.sqrt(self._other)
+        has_noise = 0 < self._noise < math.inf and 0 < self._signal < math.inf
+        return replace(
+            whole,
+            max_abs=_known(self._most),
+            mean_abs=_known(self._abs / self._count),
+            cosine=min(self._both / lengths, 1.0) if 0 < lengths < math.inf and math.isfinite(self._both) else None,
+            snr_db=10 * math.log10(self._signal / self._noise) if has_noise else None,
+        )
+
+
+def _known(value: float) -> float | None:
+    """Return a sum or difference of finite numbers, or None if it is too large for a float."""
+    return value if math.isfinite(value) else None
 
 
 def class_scores(array: Array) -> Array | None:

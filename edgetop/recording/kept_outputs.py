@@ -86,7 +86,8 @@ def _opened(path: Path) -> KeptOutputs:
         # x [1,3,224,224] float32 random; seed 0
         fed = [f"{i['name']} {str(i['shape']).replace(' ', '')} {i['dtype']} {i['source']}" for i in about["inputs"]]
         text = clean(f"{', '.join(fed)}; seed {about['seed']}")
-        kept = KeptOutputs(outputs, inputs, text, partial(_array, file, path))
+        left_out = tuple(map(str, about.get("left_out", ())))[:MAX_OUTPUTS]
+        kept = KeptOutputs(outputs, inputs, text, partial(_array, file, path), left_out)
         file.fid = handle  # closing `file` now closes the handle too
         stack.pop_all()
         return kept

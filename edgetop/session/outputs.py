@@ -29,6 +29,7 @@ class KeptOutputs:
     inputs: tuple[str, ...]  # hash of each inference's inputs
     fed: str  # description of the inputs
     read: Callable[[int, int], Array]  # takes an inference and an output number; returns the array as the model gave it
+    left_out: tuple[str, ...] = ()  # names of outputs that are not stored, because they are no arrays of numbers
 
     def numbers(self, inference: int, place: int) -> Array:
         """Return one output of a stored inference as floats.

@@ -68,3 +68,21 @@ def test_they_are_columns_of_a_sweep(kept: Path) -> None:
     found = compare(groups, judge=judge_of(kept / "labels.npy", "own_metric:rows", kept))
     assert worst(found, "A") == {"top-1": 1.0, "metric": 4.0}
     assert worst(found, "B") == {"same_top": 0.5, "snr_db": worst(found, "B")["snr_db"], "top-1": 0.5, "metric": 4.0}
+
+
+def test_what_cannot_be_compared_is_named(kept: Path) -> None:
+    """The name of an output comes from the model's file."""
+    about = {**ABOUT, "outputs": [{"name": "\x1b[31mz", "scale": 0, "zero_point": 0}], "left_out": ["label\x1b[2J"]}
+    rows = {f"{number:05}-0": np.array([row], np.uint8) for number, row in enumerate(([1, 9, 2], [9, 1, 2]))}
+    np.savez(kept / outputs_file("B"), about=np.array(json.dumps(about)), inputs=np.array(["i", "j"]), **rows)
+    first, second = outputs_lines(kept)
+    assert first.startswith("outputs    \\x1b[31mz, compared with A's y: same highest class 50.0 %")
+    assert first.endswith("B's are uint8 without a known scale, so only the classes can be compared")
+    assert second == "outputs    not compared, because they are no numbers: label\\x1b[2J"
+    found = with_outputs({"ab": {"quads": 1}}, kept)["ab"]["outputs"]
+    assert found["left_out"] == ["label\x1b[2J"]
+    assert found["agreement"][0]["unscaled"] == (None, "uint8")
+    nothing = {f"{number:05}-0": np.zeros((0, 3)) for number in range(2)}
+    for side in "AB":
+        np.savez(kept / outputs_file(side), about=np.array(json.dumps(ABOUT)), inputs=np.array(["i", "j"]), **nothing)
+    assert list(outputs_lines(kept)) == ["outputs    y of B to A's: it holds no numbers"]

@@ -53,6 +53,31 @@ def test_outputs_that_overflow_on_both_sides_are_seen() -> None:
     assert row.values == (1.0, 1.0)
 
 
+def test_what_is_not_finite_in_both_is_compared_by_kind() -> None:
+    base = kept([np.array([np.inf, -np.inf, np.nan, np.inf, 1.0])])
+    (found,) = agreements(base, kept([np.array([np.inf, np.inf, np.nan, np.nan, 1.0])]))
+    assert (found.unlike, found.non_finite, found.max_abs) == (2, None, 0.0)
+    assert agreements(base, base)[0].unlike is None
+
+
+def test_sums_that_are_too_large_are_unknown() -> None:
+    (found,) = agreements(kept([np.array([1.5e308, 1.0])]), kept([np.array([-1.5e308, 1.0])]))
+    assert (found.max_abs, found.mean_abs, found.snr_db, found.cosine) == (None, None, None, None)
+    large = kept([np.array([1e160, 1e150])])
+    assert agreements(large, large)[0].max_abs == 0.0
+
+
+def test_integers_without_a_scale_are_told_from_real_numbers() -> None:
+    real, raw = kept([np.array([[1.0, 5.25]], np.float32)]), kept([np.array([[5, 13]], np.uint8)])
+    assert agreements(real, raw)[0].unscaled == (None, "uint8")
+    assert agreements(raw, real)[0].unscaled == ("uint8", None)
+    scaled = replace(raw, outputs=(Output("out0", 0.5, 3),))
+    wide = kept([np.array([[5, 13]], np.int64)])
+    for one, other in ((real, scaled), (raw, raw), (real, wide), (wide, raw)):
+        assert agreements(one, other)[0].unscaled == (None, None)
+    assert agreements(scaled, raw)[0].unscaled == (None, "uint8")
+
+
 @pytest.mark.parametrize("shape", [(2, 3, 1, 1), (2, 1, 1, 3), (2, 3)])
 def test_classes_may_have_axes_of_one_pixel_beside_them(shape: tuple[int, ...]) -> None:
     scores = np.array([[0.0, 1.0, 0.5], [0.9, 0.1, 0.2]])
@@ -82,6 +107,8 @@ def test_outputs_are_matched_by_name_order_or_shape() -> None:
         kept([two, one], outputs=[Output("c"), Output("d")]),
     ):
         assert [each.max_abs for each in agreements(base, other)] == [0.0, 0.0]
+    names = [each.other_name for each in agreements(base, other)]
+    assert names == ["d", "c"]  # matched by shape
     with pytest.raises(ValueError, match="neither their order nor their shapes match"):
         agreements(base, kept([one, np.ones((1, 5))]))
     with pytest.raises(ValueError, match="other outputs"):

@@ -24,6 +24,7 @@ from edgetop.session.typed_json import Document
 MAX_LABELS_BYTES = 256 * 1024 * 1024
 JUDGED = ("top-1", "top-5", "metric")
 SHOWN = ("same_top", "snr_db", "max_abs")
+IF_ANY = ("non_finite", "unlike")  # shown if there are any
 
 
 def judge_of(path: Path | str | None, name: str | None, folder: Path | None = None) -> Judge:
@@ -79,9 +80,19 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
     for one in found["agreement"] if found else ():
         shown = ((key, *AGREEMENT[key]) for key in SHOWN if one[key] is not None)
         parts = [f"{what} {value_text(one[key], unit)}{' dB' if unit == 'dB' else ''}" for key, what, unit in shown]
+        parts += [f"{label} {one[key]:g}" for key in IF_ANY if one[key] and (label := AGREEMENT[key][0])]
         if any(shares := one["non_finite_shares"]):
             parts.append(f"NaN or infinite {' and '.join(value_text(share, 'share') for share in shares)}")
-        yield f"outputs    {clean(one['name'])} of B to A's: {', '.join(parts)}"
+        parts += [
+            f"{side}'s are {dtype} without a known scale, so only the classes can be compared"
+            for side, dtype in zip(SIDES, one["unscaled"], strict=True)
+            if dtype
+        ]
+        named = f", compared with A's {clean(one['name'])}" if one["other_name"] else " of B to A's"
+        words = ", ".join(parts) or "it holds no numbers"
+        yield f"outputs    {clean(one['other_name'] or one['name'])}{named}: {words}"
+    if found and found["left_out"]:
+        yield f"outputs    not compared, because they are no numbers: {clean(', '.join(found['left_out']))}"
     for one in found["judged"] if found else ():
         each = (f"{side} {value_text(value, one['unit'])}" for side, value in zip(SIDES, one["values"], strict=True))
         yield f"outputs    {clean(one['label'])}: {', '.join(each)}"
@@ -109,11 +120,12 @@ def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judg
 
 
 def _found(folder: Path, judge: Judge | None) -> Document | None:
-    found: Document = {"agreement": [], "judged": [], "refused": None}
+    found: Document = {"agreement": [], "judged": [], "refused": None, "left_out": []}
     try:
         first, second = (read_outputs(folder, side) for side in SIDES)
         if first is None or second is None:
             return None
+        found["left_out"] = list(dict.fromkeys([*first.left_out, *second.left_out]))
         found["agreement"] = [asdict(one) for one in agreements(first, second)]
         found["judged"] = [asdict(one) for one in judged_lines([first, second], judge or Judge())]
     except (InputError, ValueError) as error:
