@@ -110,7 +110,7 @@ def _operators(rows: list[Any]) -> tuple[Operator, ...]:
     )
 
 
-def _fallback(told: dict[str, Any] | None) -> FallbackReasons | None:
+def fallback_of(told: dict[str, Any] | None) -> FallbackReasons | None:
     """Return why operators do not run on the requested providers, with every text shortened to one line.
 
     `told` is the runtime's report as JSON, or None. For None, the result is None.
@@ -135,7 +135,7 @@ _MESSAGES: dict[int, Callable[[dict[str, Any]], Message]] = {
     message_frames.LOST: lambda m: RecordsLost(m["count"]),
     message_frames.MEMORY: lambda m: built(StageMemory, _timed(m), "memory"),
     message_frames.PROFILER: lambda m: ProfilerChosen(
-        m["way"], m["reason"], _operators(m.get("operators", [])), _fallback(m.get("fallback"))
+        m["way"], m["reason"], _operators(m.get("operators", [])), fallback_of(m.get("fallback"))
     ),
     message_frames.BURST_BEGINS: lambda m: BurstBegan(m["t_ns"]),
     message_frames.BURST: _burst,

@@ -23,6 +23,7 @@ REFUSED = {
     "watch --arrivals poisson -- true": "--arrivals poisson needs",
     "trace soak log.csv --format csv --force": "--force needs --html",
     "trace soak log.csv --format csv --offset 1s --marker D0": "--marker and --offset contradict each other",
+    "inspect x.onnx --engine-python python3": "--engine-python needs --provider",
     "run --no-record --keep-outputs 5": "--keep-outputs and --no-record contradict each other",
     "run --no-record --rotate 1h": "--rotate and --no-record contradict each other",
     "run --no-record --sessions-quota 2G": "--sessions-quota and --no-record contradict each other",

@@ -110,6 +110,35 @@ def test_every_key_of_a_language_model_is_documented(folder):
     assert [key for key in sorted(keys) if f"`{key}`" not in topic] == []
 
 
+def test_the_division_among_providers_is_shown_and_documented(folder):
+    done = inspect(folder, DEMO / "demo.onnx", "--provider", "XNNPACK", "--provider", "cpu", "--json")
+    placed = json.loads(done.stdout)["placement"]
+    absent, cpu = placed["providers"]
+    assert (absent["name"], absent["asked"], absent["operators"]) == ("XNNPACK", True, 0)
+    assert (cpu["name"], cpu["asked"], cpu["op_types"]["Conv"]) == ("CPU", True, 21)
+    assert "has no Xnnpack" in placed["left_out"]
+    topic = (DEMO.parent / "docs/inspect.md").read_text(encoding="utf-8")
+    assert [key for key in (*placed, *cpu) if f"`{key}`" not in topic] == []
+    text = inspect(folder, DEMO / "demo.onnx", "--provider", "XNNPACK").stdout
+    assert "  XNNPACK    0 operators\n" in text
+    assert "  left out   this build of ONNX Runtime has no Xnnpack" in text
+    assert json.loads(inspect(folder, DEMO / "demo.onnx", "--json").stdout)["placement"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((DEMO / "demo.tflite", "--provider", "CPU"), "--provider is for ONNX models"),
+        ((DEMO / "demo.onnx", "--provider", "Nope"), "ONNX Runtime knows no such provider"),
+        ((DEMO / "demo.onnx", "--engine-python", "python3"), "--engine-python needs --provider"),
+        ((DEMO / "demo.onnx", "--provider", "CPU", "--engine-python", "absent"), "no such file"),
+    ],
+)
+def test_a_provider_that_cannot_be_asked_is_one_line(folder, arguments, said):
+    done = inspect(folder, *arguments)
+    assert (done.returncode, said in done.stderr, len(done.stderr.splitlines())) == (2, True, 1), done.stderr
+
+
 def test_inputs_that_no_engine_could_feed_are_still_inspected(folder):
     assert "string" in inspect(folder, "strings.onnx").stdout
 

@@ -4,18 +4,22 @@ If a runtime is installed, a child process uses it for shapes that a TFLite file
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from edgetop.cli.companions import PATH, option
+from edgetop.cli import completion
+from edgetop.cli import options as text
+from edgetop.cli.companions import PATH, needs, option
 from edgetop.cli.running.run import BATCH, SHAPE
 from edgetop.errors import InputError
 
 if TYPE_CHECKING:
+    from edgetop.cli.running.run_request import WithOptions
+    from edgetop.engines.spec import EngineSpec
     from edgetop.models.graph import Model
 
 EXAMPLES = """\b
@@ -24,16 +28,35 @@ Examples:
   edgetop inspect ocr.onnx --shape x:1,3,48,192
   edgetop inspect detector.tflite --json | jq .totals
   edgetop inspect smollm2.gguf
+  edgetop inspect detector.onnx --provider CUDA                what CUDA would run, and why not the rest
 """
 JSON = option("--json", "as_json", is_flag=True, help="Print one JSON document (edgetop help inspect).")
+PROVIDER = option(
+    "--provider", "providers", type=text.with_options, multiple=True, metavar="NAME[:K=V,...]",
+    shell_complete=completion.providers,
+    help="Load an ONNX model, and show which operators this provider would run. Repeatable, in order of preference.",
+)  # fmt: skip
+PYTHON = option(
+    "--engine-python", type=PATH, metavar="PATH", help="Ask the runtime of this Python interpreter.",
+    rules=[needs("providers")],
+)  # fmt: skip
 
 
-@click.command("inspect", params=[SHAPE, BATCH, JSON], epilog=EXAMPLES)
+@click.command("inspect", params=[SHAPE, BATCH, PROVIDER, PYTHON, JSON], epilog=EXAMPLES)
 @click.argument("model", type=PATH)
 def command(
-    model: Path, *, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch: int | None, as_json: bool
-) -> None:  # fmt: skip
+    model: Path,
+    *,
+    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    batch: int | None,
+    providers: tuple["WithOptions", ...],
+    engine_python: Path | None,
+    as_json: bool,
+) -> None:
     """Show the inputs, operators, weights, FLOPs and bytes of MODEL, an ONNX or TFLite file.
+
+    With --provider, also show which operators of an ONNX model that provider of ONNX Runtime would run, and why not the
+    rest. The model is loaded for that, in another process, and not run.
 
     Of a GGUF file (llama.cpp), show the architecture, weights, context, and the memory and FLOPs of a token.
     """
@@ -49,6 +72,8 @@ def command(
     from edgetop.sensors.root import Root  # noqa: PLC0415
 
     file = identify(model)
+    if providers and file.format != "onnx":
+        raise InputError("--provider is for ONNX models", "of other models, edgetop run shows what ran where")
     if file.format == "gguf":
         _show_language_model(model, file.size_bytes, is_shaped=bool(shapes or batch), as_json=as_json)
         return
@@ -59,11 +84,42 @@ def command(
     caches = read_caches(Root())
     document = inspection_document(inspected(declared, sizes, partial(measure_shapes, asked)), caches)
     beside = [asdict(one) for one in external_files(declared.external, file.path.absolute().parent)]
+    placed = _placed(asked, providers, engine_python) if providers else None
     document = {**document, "model": head | document["model"] | {"external": beside}, "assumptions": assumptions}
+    document["placement"] = placed
     if as_json:
         print_json(document)
     else:
         print_text(inspect_summary(document))
+
+
+def _placed(spec: "EngineSpec", providers: tuple["WithOptions", ...], python: Path | None) -> dict[str, object]:
+    """Return the part of the document that says which provider would run which operators of the model of `spec`.
+
+    `providers` are those that the user requested, first choice first. `python` is the interpreter whose runtime is
+    asked; None for the one that runs edgetop. Raises InputError if the model cannot be loaded.
+    """
+    from edgetop.cli.running.session_parts import interpreter  # noqa: PLC0415  --help needs none of it
+    from edgetop.engines.provider_placement import placement  # noqa: PLC0415
+
+    found = placement(replace(spec, engine="onnxruntime", providers=providers), interpreter(python))
+    asked = {name.removesuffix("ExecutionProvider").lower(): name for name, _ in providers}
+    ran = {name.lower(): types for name, types in found.operators.items()}
+    written = {**asked, **{name.lower(): name for name in found.operators}}
+    return {
+        "runtime": found.runtime,
+        "providers": [
+            {
+                "name": written[key],
+                "asked": key in asked,
+                "operators": sum(ran.get(key, {}).values()),
+                "op_types": dict(sorted(ran.get(key, {}).items(), key=lambda one: (-one[1], one[0]))),
+            }
+            for key in dict.fromkeys([*asked, *sorted(ran)])
+        ],
+        "left_out": found.why.left_out or None,
+        "reasons": [{"text": reason, "operators": count} for reason, count in found.why.counts()],
+    }
 
 
 def _show_language_model(path: Path, size_bytes: int, *, is_shaped: bool, as_json: bool) -> None:

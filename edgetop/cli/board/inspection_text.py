@@ -23,7 +23,7 @@ def inspect_summary(document: Document) -> str:
 
     Control characters in names from the model's file are replaced.
     """
-    return joined((_head, _ends, _weights, _work, _caches, _types, _largest), document)
+    return joined((_head, _ends, _weights, _work, _caches, _providers, _types, _largest), document)
 
 
 FORMATS = {"openvino": "OpenVINO IR", "ncnn": "ncnn param"}  # formats without a version of their own
@@ -126,6 +126,28 @@ def _caches(document: Document) -> Iterator[str]:
         yield f"caches     {cache_sizes(caches)} of this machine;"
         sets = [(_name(one), one["bytes"]) for one in document["operators"] if not one["folded"]]
         yield from (f"           {line}" for line in fit_words(sets, caches))
+
+
+def _providers(document: Document) -> Iterator[str]:
+    placed = document.get("placement")
+    if placed is None:
+        return
+    from edgetop.wording.operator_words import fallback_text  # noqa: PLC0415  it loads Arrow
+
+    yield f"providers  as {clean(placed['runtime'])} would divide the model, after its basic optimisations:"
+    for one in placed["providers"]:
+        kinds = [f"{shortened(kind, _NAME_CELLS)} {count}" for kind, count in one["op_types"].items() if kind]
+        rest = [f"and {len(kinds) - TYPES} more types"] if len(kinds) > TYPES else []
+        shown = f": {', '.join([*kinds[:TYPES], *rest])}" if kinds else ""
+        yield f"  {shortened(one['name']):<10} {formatting.quantity(one['operators'], 'operator')}{shown}"
+    asked = [one for one in placed["providers"] if one["asked"]]
+    fell_back = any(one["operators"] and not one["asked"] for one in placed["providers"])
+    if placed["left_out"]:
+        yield f"  left out   {clean(placed['left_out'])}"
+    elif fell_back and asked and not placed["reasons"]:
+        yield "  why        the runtime gives no reason why operators fell back"
+    for reason in placed["reasons"]:
+        yield f"  why        {clean(fallback_text(reason['text'], reason['operators']))}"
 
 
 def _at(document: Document, key: str) -> str:

@@ -43,6 +43,8 @@ _REFUSES = re.compile(
 )
 # What stands before the sentence of an error: place in the source, function, code.
 _CODE = re.compile(r".*\[ONNXRuntimeError\] : \d+ : \w+ : ")
+# What stands before the sentence of an error of OpenVINO's provider: place in the source and signature of the function.
+_PLACE = re.compile(r"^\S+\.(?:cc|cpp|h):\d+ [^\[]*(?=\[)")
 _NODE = re.compile(r" node name: (?P<last>.+)$| for node: (?P<inner>.+?)(?= because |$)")
 _LISTED = re.compile(r"\{ name: (.*?), type: (\w+) \}")
 _MARKED = re.compile(r"supported: \[0\]")
@@ -66,7 +68,7 @@ def read_reasons(lines: Iterable[str]) -> Tuple[Dict[str, int], str]:
         message = " ".join(message.split())
         if _LOADS.search(file):
             if _REFUSES.search(message):
-                left_out.append(one_line(_CODE.sub("", message), MOST_CHARACTERS))
+                left_out.append(one_line(_PLACE.sub("", _CODE.sub("", message)), MOST_CHARACTERS))
         elif (_DIVIDES.search(function) or _DIVIDES.search(file)) and _REFUSES.search(message):
             for reason, node in _split(message):
                 named.setdefault(one_line(reason, MOST_CHARACTERS), set()).update([node] if node else [])

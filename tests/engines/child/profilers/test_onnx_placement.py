@@ -10,7 +10,7 @@ import pytest
 from edgetop.engines.child import message_frames
 from edgetop.engines.child.adapters import onnx
 from edgetop.engines.child.adapters.onnx import OnnxRuntime
-from edgetop.engines.child.profilers.onnx_placement import MOST_REASONS, read_reasons
+from edgetop.engines.child.profilers.onnx_placement import MOST_REASONS, read_placement, read_reasons
 from edgetop.engines.decode import MAX_REASONS, decode
 from edgetop.engines.engine_protocol import ProfilerChosen
 from edgetop.engines.process_engine import ProcessEngine
@@ -59,6 +59,30 @@ def test_reasons_of_single_nodes_and_of_none() -> None:
     assert read_reasons(MARKED.splitlines()) == ({"not supported: Pad": 1}, "")
     whole = "t [W:onnxruntime:, tensorrt_execution_provider.cc:9 GetCapability] No graph will run on TensorRT"
     assert read_reasons([whole]) == ({"No graph will run on TensorRT": 0}, "")
+
+
+PLACES = "2026-11-28 t [V:onnxruntime:, inference_session.cc:9 VerifyEachNodeIsAssignedToAnEpImpl] "
+
+
+def test_the_log_says_which_provider_has_which_operators() -> None:
+    several = ("Node placements", " Node(s) placed on [CUDAExecutionProvider]. Number of nodes: 3", "  Conv (a)",
+               "  Conv (b (c))", "  com.x.Gelu ()", " Node(s) placed on [CPUExecutionProvider]. Number of nodes: 1",
+               "  Pad (p)")  # fmt: skip
+    assert read_placement([PLACES + line for line in several]) == {
+        "CUDAExecutionProvider": {"Conv": 2, "com.x.Gelu": 1},
+        "CPUExecutionProvider": {"Pad": 1},
+    }
+    alone = " All nodes placed on [CPUExecutionProvider]. Number of nodes: 15"
+    assert read_placement([PLACES + alone, "t [V:onnxruntime:, x.cc:1 Other]   Conv (a)"]) == {
+        "CPUExecutionProvider": {"": 15}
+    }
+    assert read_placement([PLACES + "  Conv (a)", "odd"]) == {}
+
+
+def test_an_error_of_a_provider_begins_with_its_sentence() -> None:
+    place = "/src/core/openvino_provider_factory.cc:141 std::string onnxruntime::Parse(const ProviderOptions&) "
+    line = f"t [E:onnxruntime:, provider_bridge_ort.cc:1 Load] {place}[ERROR] [OpenVINO] Device GPU is not available"
+    assert read_reasons([line])[1] == "[ERROR] [OpenVINO] Device GPU is not available"
 
 
 def test_a_model_with_thousands_of_kinds_of_operators_has_few_reasons() -> None:
