@@ -60,7 +60,7 @@ def _claim(lead: Compared, told: Sequence[Compared], name: str, base: str) -> st
     if lead.verdict == "same":
         return f"{name} is as fast as {base}" + (", but differs" if told else "")
     other = ", but they differ" if told else ""
-    return f"It is not known whether {name} is faster than {base}{other}"
+    return f"It is not known whether {name} is faster or slower than {base}{other}"
 
 
 def _listed(words: Sequence[str]) -> str:
