@@ -70,7 +70,7 @@ def _run(arguments: list[str]) -> int:
         result: Any = edgetop.main(arguments, prog_name="edgetop", standalone_mode=False)
         code = result if isinstance(result, int) else EXIT_DONE
     except click.ClickException as error:
-        code = _complain(_one_line(error), EXIT_USAGE)
+        code = _complain(_one_line(error, arguments), EXIT_USAGE)
     except (click.Abort, KeyboardInterrupt):
         with contextlib.suppress(ReaderLeftError):
             sys.stdout.flush()  # else remaining output of the screen would overwrite the message
@@ -132,15 +132,31 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def _one_line(error: "click.ClickException") -> str:
+def _one_line(error: "click.ClickException", arguments: list[str]) -> str:
     """Return click's message and hint as one line: `no such option: --duratoin (did you mean --duration?)`."""
     import click  # noqa: PLC0415
 
     if isinstance(error, click.NoSuchOption):
         command = error.ctx.command_path if error.ctx else "edgetop"
         hint = f"did you mean {error.possibilities[0]}?" if error.possibilities else f"see {command} --help"
+        # Click names the first letter only of an argument such as -soak, which may be a name.
+        whole = next((each for each in arguments if _is_perhaps_name(each, error.option_name)), None)
+        if whole and error.ctx and any(f"-{whole}" in each.opts for each in error.ctx.command.params):
+            return f"no such option: {whole} (did you mean -{whole}?)"
+        if whole:
+            return f"no such option: {whole} (a name that begins with a dash stands after --: {command} -- {whole})"
         return f"no such option: {error.option_name} ({hint})"
     message = " ".join(error.format_message().split()).rstrip(".")
     for of_click, ours in _TYPES:
         message = message.replace(of_click, ours)
     return message[:1].lower() + message[1:]
+
+
+def _is_perhaps_name(argument: str, option: str) -> bool:
+    """Whether an argument in which click met an unknown option of one letter may be a name, such as `-soak`.
+
+    >>> [_is_perhaps_name(argument, "-s") for argument in ("-soak", "-s", "--soak", "-soak=1", "soak")]
+    [True, False, False, False, False]
+    """
+    is_word = argument.startswith("-") and not argument.startswith("--") and "=" not in argument
+    return is_word and len(option) == 2 and len(argument) > 2 and option[1] in argument

@@ -42,8 +42,9 @@ class AttachFeed:
             recording = Recording(self.folder.path)
         except InputError as error:
             raise InputError(self.folder.with_name(str(error)), self.folder.why_gone) from None
-        batch = RecordingByTime(recording).whole()
-        self._tail = JournalTail(self.folder, recording.follow(), self._clock) if recording.is_live else None
+        with recording:
+            batch = RecordingByTime(recording).whole()
+            self._tail = JournalTail(self.folder, recording.follow(), self._clock) if recording.is_live else None
         return batch
 
     @property

@@ -114,37 +114,41 @@ def push(folder: Path, place: Place, board: str) -> Pushed:
     `folder` is the session's folder, and `board` the id of its board in the lake. Raises InputError if the session
     cannot be pushed, and OutputError if the lake fails.
     """
-    recording = Recording(folder)
-    if recording.is_live:
-        raise InputError(f"{folder}: runs now", "--follow pushes it as it grows")
-    if has_journal(folder):
-        advice = "copy it to where it can be written"
-        raise InputError(f"{folder}: its writer died, and it cannot be completed here", advice)
-    session, where = recording.manifest.id, _partition(place, recording.manifest, board)
-    files: dict[str, list[Any]] = {}  # by table or name: size and SHA-256
-    verified: dict[str, Stamp] = {}
-    sent, there = 0, place.names(f"{FOLDER}/{where}/{session}")
-    for name, path in _paths(where, session).items():
-        source = folder / _file_of(name)
-        if not os.path.lexists(source):
-            if name in there or (name in ALL_TABLES and place.size(path) is not None):
-                raise InputError(f"{source}: is missing, and the lake has it", "edgetop pull brings the session back")
-            continue
-        try:
-            with _opened(source) as file:
-                status = os.fstat(file.fileno())
-                files[name] = [status.st_size, digest_of(file)]
-        except OSError as error:  # no regular file, or the disk fails
-            recording.problems.append(f"{source}: cannot be pushed: {error.strerror}")
-            continue
-        sent += status.st_size if place.put(path, partial(_opened, source), *files[name]) else 0
-        if name != LOG or not recording.manifest.followed_by:  # otherwise the run goes on, and still writes this log
-            verified[source.name] = stamp_of(status)
-    row, verified[SESSION] = row_until(recording, files)
-    row_sent, digest = _put(place, table_path(TABLE, where, session), row)
-    _write_marker(folder, place, board, session, digest)
-    size = len(row) + sum(size for size, _ in files.values())
-    return Pushed(session, sent + row_sent, size, tuple(recording.problems), verified)
+    with Recording(folder) as recording:
+        if recording.is_live:
+            raise InputError(f"{folder}: runs now", "--follow pushes it as it grows")
+        if has_journal(folder):
+            advice = "copy it to where it can be written"
+            raise InputError(f"{folder}: its writer died, and it cannot be completed here", advice)
+        session, where = recording.manifest.id, _partition(place, recording.manifest, board)
+        files: dict[str, list[Any]] = {}  # by table or name: size and SHA-256
+        verified: dict[str, Stamp] = {}
+        sent, there = 0, place.names(f"{FOLDER}/{where}/{session}")
+        for name, path in _paths(where, session).items():
+            source = folder / _file_of(name)
+            if not os.path.lexists(source):
+                if name in there or (name in ALL_TABLES and place.size(path) is not None):
+                    raise InputError(
+                        f"{source}: is missing, and the lake has it", "edgetop pull brings the session back"
+                    )
+                continue
+            try:
+                with _opened(source) as file:
+                    status = os.fstat(file.fileno())
+                    files[name] = [status.st_size, digest_of(file)]
+            except OSError as error:  # no regular file, or the disk fails
+                recording.problems.append(f"{source}: cannot be pushed: {error.strerror}")
+                continue
+            sent += status.st_size if place.put(path, partial(_opened, source), *files[name]) else 0
+            if (
+                name != LOG or not recording.manifest.followed_by
+            ):  # otherwise the run goes on, and still writes this log
+                verified[source.name] = stamp_of(status)
+        row, verified[SESSION] = row_until(recording, files)
+        row_sent, digest = _put(place, table_path(TABLE, where, session), row)
+        _write_marker(folder, place, board, session, digest)
+        size = len(row) + sum(size for size, _ in files.values())
+        return Pushed(session, sent + row_sent, size, tuple(recording.problems), verified)
 
 
 def remove(folder: Path, pushed: Pushed) -> tuple[str, ...]:
@@ -189,7 +193,8 @@ def follow(
             on_piece(words)
         wait(POLL_S)
     pushed = push(folder, place, board)
-    manifest = Recording(folder).manifest
+    with Recording(folder) as recording:
+        manifest = recording.manifest
     for path in _pieces(place, manifest, _partition(place, manifest, board)):
         place.delete(path)
     return pushed
@@ -200,25 +205,26 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
     Return a description of these pieces, or "" if there were none. `board` is the id of the board in the lake.
     """
-    recording = Recording(folder)
-    manifest = recording.manifest
-    where, sent = _partition(place, manifest, board), 0
-    last = [path for path in _pieces(place, manifest, where) if path.startswith(f"{LAST}/")]
-    begin_s = max((int(match[2]) for path in last if (match := _PIECE.fullmatch(path))), default=0)
-    until_s = (recording.end_ns // NS - SETTLES_S) // PIECE_S * PIECE_S
-    if until_s <= begin_s:
-        return ""
-    ids = [info.id for info in manifest.sensors]
-    for start_s in range(begin_s, until_s, PIECE_S):
-        span = Span(start_s * NS, (start_s + PIECE_S) * NS)
-        for table in sorted(TABLES, key=lambda name: name == LAST):
-            pieces, sink = [to_arrow(table, rows, ids) for rows in recording.rows(table, span)], io.BytesIO()
-            pq.write_table(pa.concat_tables([SCHEMAS[table].empty_table(), *pieces]), sink, compression="zstd")
-            path = table_path(table, where, f"{manifest.id}.{start_s}-{start_s + PIECE_S}")
-            sent += _put(place, path, sink.getvalue())[0]
-    row, _ = row_until(Recording(folder), {}, Span(end_ns=until_s * NS))
-    sent += _put(place, table_path(TABLE, where, manifest.id), row)[0]
-    return f"{manifest.name}: {until_s - begin_s} s more, {sent} bytes"
+    with Recording(folder) as recording:
+        manifest = recording.manifest
+        where, sent = _partition(place, manifest, board), 0
+        last = [path for path in _pieces(place, manifest, where) if path.startswith(f"{LAST}/")]
+        begin_s = max((int(match[2]) for path in last if (match := _PIECE.fullmatch(path))), default=0)
+        until_s = (recording.end_ns // NS - SETTLES_S) // PIECE_S * PIECE_S
+        if until_s <= begin_s:
+            return ""
+        ids = [info.id for info in manifest.sensors]
+        for start_s in range(begin_s, until_s, PIECE_S):
+            span = Span(start_s * NS, (start_s + PIECE_S) * NS)
+            for table in sorted(TABLES, key=lambda name: name == LAST):
+                pieces, sink = [to_arrow(table, rows, ids) for rows in recording.rows(table, span)], io.BytesIO()
+                pq.write_table(pa.concat_tables([SCHEMAS[table].empty_table(), *pieces]), sink, compression="zstd")
+                path = table_path(table, where, f"{manifest.id}.{start_s}-{start_s + PIECE_S}")
+                sent += _put(place, path, sink.getvalue())[0]
+        with Recording(folder) as again:
+            row, _ = row_until(again, {}, Span(end_ns=until_s * NS))
+        sent += _put(place, table_path(TABLE, where, manifest.id), row)[0]
+        return f"{manifest.name}: {until_s - begin_s} s more, {sent} bytes"
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:

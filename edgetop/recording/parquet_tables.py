@@ -315,6 +315,10 @@ class TableFile:
             self._groups = [self._file.metadata.row_group(number) for number in range(self._file.num_row_groups)]
             self._times = list(map(_times_in, self._groups))
 
+    def close(self) -> None:
+        """Close the file. No row can be read from then on."""
+        self._file.close()
+
     @property
     def has_streams(self) -> bool:
         """Whether the file has columns with separate statistics of each stream (model)."""

@@ -47,7 +47,7 @@ LONG_AFTER_NS = 86_400 * NS  # a row this long after the end of the session is i
 
 
 class Recording:
-    """One recorded session, opened for reading."""
+    """One recorded session, opened for reading. As a context manager, it is closed at the end of the `with` block."""
 
     def __init__(self, folder: Path, *, completes: bool = True) -> None:
         """Open the session in `folder`. Raises InputError if the folder has no readable session.
@@ -71,6 +71,19 @@ class Recording:
         self._snapshot.sensor_ids = [info.id for info in self.manifest.sensors]
         if unread := self.manifest.unread:
             self._snapshot.problems.report(folder / MANIFEST, f"damaged, so not known: {', '.join(unread)}", rows=0)
+
+    def __enter__(self) -> "Recording":  # noqa: PYI034  Self is not in Python 3.10
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all files. No row can be read from then on; `manifest` and `problems` stay.
+
+        A reader that `follow` returned goes on.
+        """
+        self._snapshot.close()
 
     def _open(self) -> None:
         self.is_live = has_journal(self.folder) and not (self._completes and recover(self.folder) != "live")

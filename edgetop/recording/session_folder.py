@@ -92,13 +92,19 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 class Descriptor:
-    """A file descriptor that is closed when this object is no longer used."""
+    """A file descriptor that is closed by `close`, or else when this object is no longer used."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
 
     def __del__(self) -> None:
-        os.close(self.fd)
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor. A second call does nothing."""
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
 
 
 def set_aside(folder: Path, name: str) -> None:

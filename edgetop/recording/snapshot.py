@@ -7,6 +7,7 @@ continues. Arrow is loaded only if there is a table to read.
 
 import contextlib
 import os
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -176,6 +177,7 @@ class Snapshot:
         self.segments: dict[int, SegmentReader] = {}  # each was read up to its last complete frame
         self.catalog = CatalogContent([], 0, 0)
         self._pieces: dict[tuple[str, int], Descriptor] = {}
+        self._open_files: weakref.WeakSet[TableFile] = weakref.WeakSet()  # those that are still in use
         if has_journal(folder):
             self._open_segments()
             try:
@@ -189,6 +191,14 @@ class Snapshot:
                 self.problems.report(self._journal, f"cannot be read: {error.strerror}")
         self._published = {name for name in ALL_TABLES if os.path.lexists(folder / f"{name}.parquet")}
         self._is_unfinished = has_journal(folder)
+
+    def close(self) -> None:
+        """Close all files. No row can be read from then on. What `follow` returned keeps its file of the journal."""
+        for file in list(self._open_files):
+            file.close()
+        for piece in self._pieces.values():
+            piece.close()
+        self.segments = {}  # a segment that nobody follows is closed with this
 
     def _open_segments(self) -> None:
         """Open all files of the journal, the last one first."""
@@ -312,7 +322,9 @@ class Snapshot:
         from edgetop.recording.parquet_tables import TableFile  # noqa: PLC0415  loads Arrow
 
         with self.damage_reported(place):
-            yield TableFile(name, place, source, groups)
+            file = TableFile(name, place, source, groups)
+            self._open_files.add(file)
+            yield file
 
     def _row_groups(self, file: "TableFile", span: Span = WHOLE, *, backwards: bool = False) -> Iterator[Any]:
         together = file.by_time()

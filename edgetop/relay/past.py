@@ -63,13 +63,13 @@ def past_frames(folder: Path, judge: Judge | None = None) -> Iterator[Frame]:
     `folder` is the session's folder. `judge` analyses the session; None for no analysis. Raises InputError if the
     session cannot be read.
     """
-    recording = Recording(folder)
-    segment, offset = recording.follow().place if recording.is_live else (0, 0)
-    place = {"segment": segment, "offset": offset, "until_ns": recording.end_ns, "live": recording.is_live}
-    yield Frame(relay_frames.PLACE, json.dumps(place).encode())
-    encoder = Encoder()
-    for batch in past(recording, judge):
-        yield Frame(relay_frames.BATCH, encoder.encode(batch, NOWHERE))
+    with Recording(folder) as recording:
+        segment, offset = recording.follow().place if recording.is_live else (0, 0)
+        place = {"segment": segment, "offset": offset, "until_ns": recording.end_ns, "live": recording.is_live}
+        yield Frame(relay_frames.PLACE, json.dumps(place).encode())
+        encoder = Encoder()
+        for batch in past(recording, judge):
+            yield Frame(relay_frames.BATCH, encoder.encode(batch, NOWHERE))
 
 
 def past(recording: Recording, judge: Judge | None = None) -> Iterator[Batch]:

@@ -154,6 +154,13 @@ OTHERS = {
     "unknown command": (["rnu"], "did you mean run?"),
     "a model where a command is expected": (["good.onnx"], "edgetop run good.onnx"),
     "unknown recording": (["report", "nowhere"], "nowhere: no such recording"),
+    "a name that begins with a dash": (
+        ["report", "-dash"],
+        "a name that begins with a dash stands after --: edgetop report -- -dash)",
+    ),
+    "such a name after two dashes": (["report", "--", "-dash"], "-dash: no such recording"),
+    "an option with one dash": (["report", "-json"], "no such option: -json (did you mean --json?)"),
+    "an unknown letter": (["report", "-z"], "no such option: -z (see edgetop report --help)"),
     "a folder that is no recording": (["report", "."], "no session.json"),
     "a recording that is not there": (["replay", "nowhere"], "nowhere: no such recording"),
     "a folder to replay that is no recording": (["replay", "."], "no session.json"),

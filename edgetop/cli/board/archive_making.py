@@ -11,7 +11,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator, Sequence
 from importlib import metadata, util
@@ -22,6 +21,7 @@ from edgetop import formatting
 from edgetop.cli.board import archive_needs, archive_program
 from edgetop.cli.board.lacking import PURPOSES
 from edgetop.cli.output import print_text, wrapped
+from edgetop.cli.scratch_folder import scratch_folder
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.installation import packages_of
@@ -83,8 +83,8 @@ def make_archive(target: Target, output: Path, extras: Sequence[str], *, force: 
         if extra not in PURPOSES:
             raise InputError(f"--extra {extra}: there is no such extra", ", ".join(PURPOSES))
     file = NamedOutput.of_option("--output", output, force=force, elsewhere="choose another path with -o")
-    with tempfile.TemporaryDirectory(prefix="edgetop-bundle-for-", ignore_cleanup_errors=True) as place:
-        packages = Path(place) / "packages"
+    with scratch_folder("bundle-for") as place:
+        packages = place / "packages"
         needs = [*_own_packages(), *(package for extra in extras for package in packages_of(extra))]
         print_text(f"downloading the packages for Python {target.python} on {target.architecture} ...", err=True)
         download(needs, target, packages)

@@ -4,7 +4,6 @@ import importlib.util
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from edgetop.cli.board.screen_check import COLUMNS, ROWS, SCREEN, check_screen
 from edgetop.cli.config import NAME, load_config, settings_file
 from edgetop.cli.running.child_run import ChildRun, Outcome
 from edgetop.cli.running.session_parts import EXTRAS
+from edgetop.cli.scratch_folder import scratch_folder
 from edgetop.doctor.check import Check, Status, ok, problem, warning, worst
 from edgetop.engines.child.adapters import RUNTIMES, runtimes_of
 from edgetop.errors import EdgetopError, InputError
@@ -57,8 +57,8 @@ def self_test(limit_s: float) -> SelfTest:
     """
     began_s = time.monotonic()
     checks = [check_settings()]
-    with tempfile.TemporaryDirectory(prefix="edgetop-self-test-", ignore_cleanup_errors=True) as folder:
-        checks += _check_sessions(Path(folder), began_s + limit_s)
+    with scratch_folder("self-test") as folder:
+        checks += _check_sessions(folder, began_s + limit_s)
     checks.append(check_terminal(os.environ, shutil.get_terminal_size((0, 0))))
     return SelfTest(tuple(checks), tuple(lacking(Root())), time.monotonic() - began_s)
 
@@ -188,8 +188,8 @@ def check_recordings(outcomes: Mapping[Path, Outcome]) -> Iterator[Check]:
     different: list[str] = []
     for folder, outcome in outcomes.items():
         try:
-            recording = Recording(folder)
-            read = to_json(report(Analysis.of(recording.play())))
+            with Recording(folder) as recording:
+                read = to_json(report(Analysis.of(recording.play())))
         except (InputError, OSError) as error:
             unreadable.append(f"{folder.stem}: {error}")
             continue

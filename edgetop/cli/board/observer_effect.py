@@ -164,9 +164,10 @@ def latencies_of(folder: Path) -> npt.NDArray[np.int64]:
     Raises InputError if the session in `folder` cannot be read.
     """
     parts = []
-    for batch in Recording(folder).play(inferences=True):
-        rows = batch.inferences
-        parts.append(rows["latency_ns"][(rows["phase"] == MEASURE) & rows["ok"]])
+    with Recording(folder) as recording:
+        for batch in recording.play(inferences=True):
+            rows = batch.inferences
+            parts.append(rows["latency_ns"][(rows["phase"] == MEASURE) & rows["ok"]])
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 

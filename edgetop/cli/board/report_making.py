@@ -3,7 +3,6 @@
 import json
 import os
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from edgetop.cli.board.capture import listing, refuse, write
 from edgetop.cli.board.installation_checks import installed_formats
 from edgetop.cli.board.redaction import Redaction
 from edgetop.cli.output import print_text, wrapped
+from edgetop.cli.scratch_folder import scratch_folder
 from edgetop.errors import EXIT_DONE, EdgetopError, OutputError
 from edgetop.files import why
 from edgetop.formatting import axis_time, clean, quantity, size
@@ -58,8 +58,8 @@ def make_report(path: Path, total_s: float, *, yes: bool, force: bool) -> int:
     redaction = Redaction(Root())
     about, most = (axis_time(round(seconds)) for seconds in (_whole_s(total_s), _whole_s(total_s) + EXTRA_S))
     print_text(f"This takes about {about}, on a slow board at most {most}. Ctrl+C ends it without a file.", err=True)
-    with tempfile.TemporaryDirectory(prefix="edgetop-board-report-", ignore_cleanup_errors=True) as folder:
-        report = _measured(Path(folder), _whole_s(total_s) - READING_S, yes=yes)
+    with scratch_folder("board-report") as folder:
+        report = _measured(folder, _whole_s(total_s) - READING_S, yes=yes)
     document = redaction.document(
         {
             "edgetop_version": __version__,

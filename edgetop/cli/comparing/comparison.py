@@ -177,16 +177,16 @@ def read_samples(sessions: Sequence[str]) -> tuple[list[Sample], list[str]]:
     samples: list[Sample] = []
     problems: list[str] = []
     for session in (each for name in sessions for each in sweep_sessions(name) or (name,)):
-        recording = Recording(locate(session, recordings_home()))
-        analysis = Analysis.of(recording.play())
-        both = variants(analysis, recording.play(inferences=True)) if recording.manifest.ab else []
-        for side, one in zip(SIDES if both else ("",), both or [sample(analysis)], strict=True):
-            try:
-                outputs = read_outputs(recording.folder, side)
-            except InputError as error:
-                outputs, problems = None, [*problems, str(error)]
-            samples.append(replace(one, outputs=outputs, work=_work(one.session.model)))
-        problems += recording.problems
+        with Recording(locate(session, recordings_home())) as recording:
+            analysis = Analysis.of(recording.play())
+            both = variants(analysis, recording.play(inferences=True)) if recording.manifest.ab else []
+            for side, one in zip(SIDES if both else ("",), both or [sample(analysis)], strict=True):
+                try:
+                    outputs = read_outputs(recording.folder, side)
+                except InputError as error:
+                    outputs, problems = None, [*problems, str(error)]
+                samples.append(replace(one, outputs=outputs, work=_work(one.session.model)))
+            problems += recording.problems
     return samples, problems
 
 

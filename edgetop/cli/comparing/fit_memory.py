@@ -1,7 +1,6 @@
 """`edgetop fit-memory`: find the least memory with which a model runs as well as with no limit."""
 
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
@@ -13,6 +12,7 @@ from edgetop.cli import options as text
 from edgetop.cli.companions import PATH, Value, given_names, option, passed_on, raw_words
 from edgetop.cli.running import run
 from edgetop.cli.running.child_run import ChildRun
+from edgetop.cli.scratch_folder import scratch_folder
 from edgetop.cli.shell_words import path_word
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, EngineDiedError, InputError
 from edgetop.formatting import or_unknown, plain
@@ -176,16 +176,17 @@ def _trial(model: Path, words: list[str], limit_bytes: int | None) -> Trial:
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
     limit = [] if limit_bytes is None else [f"--limit=memory={limit_bytes}"]
-    with tempfile.TemporaryDirectory(prefix="edgetop-fit-") as name:
-        session = Path(name) / "trial.edgetop"
-        child = ChildRun(["run", os.path.abspath(model), *words, *limit, "-o", str(session)], Path(name))  # noqa: PTH100
+    with scratch_folder("fit") as folder:
+        session = folder / "trial.edgetop"
+        child = ChildRun(["run", os.path.abspath(model), *words, *limit, "-o", str(session)], folder)  # noqa: PTH100
         outcome = child.run(lambda: None, PATIENCE_S)
         if outcome.code == EXIT_ENGINE_DIED:
             why = outcome.reason.removeprefix("the engine died: ").partition(" (")[0]
             return Trial(limit_bytes, ok=False, reason=why)
         if not outcome.is_complete or outcome.report is None:
             raise InputError(outcome.reason or f"the run ended: {outcome.end_reason}")
-        latency, tracks = outcome.report["latency"], Analysis.of(Recording(session).play()).tracks
+        with Recording(session) as recording:
+            latency, tracks = outcome.report["latency"], Analysis.of(recording.play()).tracks
         rates = {track.info.id: track.mean for track in tracks.views("rate")}
         return Trial(
             limit_bytes,

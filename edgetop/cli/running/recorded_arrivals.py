@@ -28,19 +28,19 @@ def read_evidence(session: str, problems: list[str], *, completes: bool = True) 
     from edgetop.recording.registry import locate  # noqa: PLC0415
     from edgetop.session.records import NO_INFERENCES, join  # noqa: PLC0415
 
-    recording = Recording(locate(session, recordings_home()), completes=completes)
-    analysis = Analysis()
-    inferences, readings, times = NO_INFERENCES, defaultdict(list), defaultdict(list)
-    ids = [info.id for info in recording.manifest.sensors]
-    for batch in recording.play(inferences=True):
-        analysis.fold(batch)
-        kept = batch.inferences[batch.inferences["ok"]]
-        inferences = join([inferences, kept])[-MOST_INFERENCES:]
-        for place in np.unique(batch.readings["sensor"]).tolist():
-            own = batch.readings[batch.readings["sensor"] == place]
-            readings[ids[place]].append(own["value"])
-            if is_timed(ids[place]):
-                times[ids[place]].append(own["t_ns"])
+    with Recording(locate(session, recordings_home()), completes=completes) as recording:
+        analysis = Analysis()
+        inferences, readings, times = NO_INFERENCES, defaultdict(list), defaultdict(list)
+        ids = [info.id for info in recording.manifest.sensors]
+        for batch in recording.play(inferences=True):
+            analysis.fold(batch)
+            kept = batch.inferences[batch.inferences["ok"]]
+            inferences = join([inferences, kept])[-MOST_INFERENCES:]
+            for place in np.unique(batch.readings["sensor"]).tolist():
+                own = batch.readings[batch.readings["sensor"] == place]
+                readings[ids[place]].append(own["value"])
+                if is_timed(ids[place]):
+                    times[ids[place]].append(own["t_ns"])
     problems += recording.problems
     return Evidence(
         manifest=analysis.manifest or recording.manifest,

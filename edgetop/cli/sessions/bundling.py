@@ -5,7 +5,6 @@ All files of the bundle are made from the redacted copy. So nothing is redacted 
 
 import importlib.util
 import json
-import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +17,7 @@ from edgetop.cli.board.redaction import Redaction
 from edgetop.cli.choosing import recorded
 from edgetop.cli.output import print_text, raise_problems
 from edgetop.cli.printing.report_text import summary
+from edgetop.cli.scratch_folder import ELSEWHERE, scratch_folder
 from edgetop.cli.versions import verbose_lines
 from edgetop.errors import InputError
 from edgetop.files import write_file
@@ -59,23 +59,25 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
         raise InputError(f"{name}: is being recorded", "edgetop stop ends it; bundle it then")
     path = output or Path(f"{name}-bundle.zip")
     target = NamedOutput.of_option("--output", path, force=force, elsewhere="choose another path with -o")
-    recording = Recording(folder)  # recovers a session whose writer died
-    redaction = Redaction(Root())
-    with tempfile.TemporaryDirectory(prefix="edgetop-bundle-", ignore_cleanup_errors=True) as place:
-        root = Path(place) / "bundle"
-        root.mkdir()
-        manifest = redacted_manifest(recording.manifest, redaction)
-        inside = redaction.text(name) + SUFFIX
-        left_out = copy_redacted(folder, root / inside, manifest, redaction.foreign)
-        _write_reports(root, root / inside, redaction)
-        lines = [*_contents(root, inside), *_left_out(left_out), f"removed: {REMOVED}."]
-        write_file(root / README, "\n".join(lines) + "\n")
-        with target.stream(is_text=False) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-            for one in sorted(one for one in root.rglob("*") if one.is_file()):
-                archive.write(one, f"{PurePath(inside).stem}/{one.relative_to(root)}")
-    size = formatting.size(path.stat().st_size) if path.is_file() else ""
-    print_text("\n".join((f"{path}  {size}", *(f"  {line}" for line in lines), "Look through it before you send it.")))
-    raise_problems(recording.problems, "the rest is in the bundle")
+    with Recording(folder) as recording:  # recovers a session whose writer died
+        redaction = Redaction(Root())
+        with scratch_folder("bundle") as place:
+            root = place / "bundle"
+            root.mkdir()
+            manifest = redacted_manifest(recording.manifest, redaction)
+            inside = redaction.text(name) + SUFFIX
+            left_out = copy_redacted(folder, root / inside, manifest, redaction.foreign)
+            _write_reports(root, root / inside, redaction)
+            lines = [*_contents(root, inside), *_left_out(left_out), f"removed: {REMOVED}."]
+            write_file(root / README, "\n".join(lines) + "\n")
+            with target.stream(is_text=False) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+                for one in sorted(one for one in root.rglob("*") if one.is_file()):
+                    archive.write(one, f"{PurePath(inside).stem}/{one.relative_to(root)}")
+        size = formatting.size(path.stat().st_size) if path.is_file() else ""
+        print_text(
+            "\n".join((f"{path}  {size}", *(f"  {line}" for line in lines), "Look through it before you send it."))
+        )
+        raise_problems(recording.problems, "the rest is in the bundle")
 
 
 def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
@@ -114,20 +116,20 @@ def _named(model: Model) -> Model:
 
 
 def _write_reports(root: Path, session: Path, redaction: Redaction) -> None:
-    recording = Recording(session)
-    analysis = Analysis.of(recording.play())
-    result = report(analysis)
-    write_file(root / TEXT, summary(result) + "\n")
-    write_file(root / JSON, json.dumps(to_json(result), indent=1))
-    document = manifest_codec.to_json(recording.manifest)
-    write_file(root / BOARD, json.dumps({"board": document["board"], "sensors": document.get("sensors")}, indent=1))
-    engine = result.session.engine
-    ran = f"session   edgetop {result.session.edgetop_version}, {engine.runtime or '-'} {engine.version or ''}".rstrip()
-    write_file(root / VERSIONS, redaction.text("\n".join((ran, *verbose_lines()))) + "\n")
-    if importlib.util.find_spec("bokeh") is not None:
-        from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
+    with Recording(session) as recording:
+        analysis = Analysis.of(recording.play())
+        result = report(analysis)
+        write_file(root / TEXT, summary(result) + "\n")
+        write_file(root / JSON, json.dumps(to_json(result), indent=1))
+        document = manifest_codec.to_json(recording.manifest)
+        write_file(root / BOARD, json.dumps({"board": document["board"], "sensors": document.get("sensors")}, indent=1))
+        engine = result.session.engine
+        ran = f"session   edgetop {result.session.edgetop_version}, {engine.runtime or '-'} {engine.version or ''}"
+        write_file(root / VERSIONS, redaction.text("\n".join((ran.rstrip(), *verbose_lines()))) + "\n")
+        if importlib.util.find_spec("bokeh") is not None:
+            from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
 
-        write_report(NamedOutput(root / PAGE), analysis, result)
+            write_report(NamedOutput(root / PAGE, elsewhere=ELSEWHERE), analysis, result)
 
 
 def _contents(root: Path, session: str) -> Iterator[str]:

@@ -80,15 +80,15 @@ def command(
     wanted = tuple(name for name in tables or export_formats.TABLES if not (no_raw and name == "inferences"))
     if not wanted:
         raise click.UsageError("--no-raw and --table inferences exclude each other")
-    recording = Recording(locate(session, recordings_home()))
-    place = _output(output, recording.folder, form, is_one=len(wanted) == 1, force=force)
-    selection = export_formats.Selection(recording, _span(recording, begin, end, last), wanted, hz)
-    export_formats.load(form)(selection, place)
-    if isinstance(place, export_formats.NamedOutput):
-        files = place.path.rglob("*") if place.path.is_dir() else [place.path]
-        written = sum(file.stat().st_size for file in files if file.is_file())
-        print_text(f"wrote {place.path} ({size(written)})", err=True)
-    raise_problems(recording.problems, "the rest is exported")
+    with Recording(locate(session, recordings_home())) as recording:
+        place = _output(output, recording.folder, form, is_one=len(wanted) == 1, force=force)
+        selection = export_formats.Selection(recording, _span(recording, begin, end, last), wanted, hz)
+        export_formats.load(form)(selection, place)
+        if isinstance(place, export_formats.NamedOutput):
+            files = place.path.rglob("*") if place.path.is_dir() else [place.path]
+            written = sum(file.stat().st_size for file in files if file.is_file())
+            print_text(f"wrote {place.path} ({size(written)})", err=True)
+        raise_problems(recording.problems, "the rest is exported")
 
 
 def _span(recording: "Recording", begin: int | None, end: int | None, last: int | None) -> "Span":

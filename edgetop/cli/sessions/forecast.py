@@ -45,26 +45,26 @@ def command(session: str | None, *, ambient: float, target: str | None, as_json:
     from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
-    recording = Recording(recorded(session))
-    found, throughput_hz = _forecast(recording, ambient)
-    record = None
-    if target:
-        from edgetop.lake.fared import fared  # noqa: PLC0415
-        from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
+    with Recording(recorded(session)) as recording:
+        found, throughput_hz = _forecast(recording, ambient)
+        record = None
+        if target:
+            from edgetop.lake.fared import fared  # noqa: PLC0415
+            from edgetop.lake.place import TRIES_OF_READER, Place  # noqa: PLC0415
 
-        record = fared(Place(target, tries=TRIES_OF_READER))
-    if as_json:
-        print_json(_document(found, throughput_hz, recording.manifest, record))
-    else:
-        simulated = "SIMULATED " if recording.manifest.board.simulated else ""
-        print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)]))
-        if record:
-            print_text(_fared_line(record))
-    raise_problems(recording.problems, "the rest was used")
-    if found.throttles is None:
-        from edgetop.wording.forecast_words import silence_words  # noqa: PLC0415
+            record = fared(Place(target, tries=TRIES_OF_READER))
+        if as_json:
+            print_json(_document(found, throughput_hz, recording.manifest, record))
+        else:
+            simulated = "SIMULATED " if recording.manifest.board.simulated else ""
+            print_text("\n".join([simulated + one for one in _lines(found, throughput_hz)]))
+            if record:
+                print_text(_fared_line(record))
+        raise_problems(recording.problems, "the rest was used")
+        if found.throttles is None:
+            from edgetop.wording.forecast_words import silence_words  # noqa: PLC0415
 
-        raise InputError(f"no forecast at {ambient:g} C: {silence_words(found.silence)}", "edgetop help forecast")
+            raise InputError(f"no forecast at {ambient:g} C: {silence_words(found.silence)}", "edgetop help forecast")
 
 
 def _forecast(recording: "Recording", ambient_c: float) -> "tuple[Elsewhere, float | None]":

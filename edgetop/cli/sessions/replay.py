@@ -63,12 +63,14 @@ def command(
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.session.clock import SystemClock  # noqa: PLC0415
 
-    recording = Recording(recorded(session))
-    require_screen(f"edgetop report {session_word(recording.folder)}")
-    feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
-    end_ns = feed.transport.end_ns
-    if from_ns > end_ns:
-        raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
-    show_until_left(feed, Analysis(alerts), screen_settings(screen.ScreenChoices.of(screen_options), recording.folder))
-    raise_problems(recording.problems, "the rest is played")
-    return EXIT_DONE
+    with Recording(recorded(session)) as recording:
+        require_screen(f"edgetop report {session_word(recording.folder)}")
+        feed = ReplayFeed(recording, SystemClock(), speed=speed, from_ns=from_ns)
+        end_ns = feed.transport.end_ns
+        if from_ns > end_ns:
+            raise InputError(f"--from: the session ends at {formatting.clock_time(end_ns)}")
+        show_until_left(
+            feed, Analysis(alerts), screen_settings(screen.ScreenChoices.of(screen_options), recording.folder)
+        )
+        raise_problems(recording.problems, "the rest is played")
+        return EXIT_DONE

@@ -44,34 +44,34 @@ def print_report(
     page = refuse_html(html, force=force) if html else None
     csv_output = csv_output_of(csv_file, as_json=as_json, force=force)
     markdown = markdown_output(md_file, as_json=as_json, csv=csv_file, force=force)
-    recording = Recording(recorded(session))
-    analysis = Analysis.of(recording.play())
-    analysis.gates = gates or analysis.gates
-    if junit and not analysis.gates:
-        raise InputError("--junit needs a gate", "the run had no gate: add one with --fail-if (edgetop help gates)")
-    result = report(analysis)
-    if junit:
-        write(junit, result)
-    if page:
-        from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
+    with Recording(recorded(session)) as recording:
+        analysis = Analysis.of(recording.play())
+        analysis.gates = gates or analysis.gates
+        if junit and not analysis.gates:
+            raise InputError("--junit needs a gate", "the run had no gate: add one with --fail-if (edgetop help gates)")
+        result = report(analysis)
+        if junit:
+            write(junit, result)
+        if page:
+            from edgetop.cli.printing.report_page import write_report  # noqa: PLC0415  loads Bokeh
 
-        write_report(page, analysis, result, list(outputs_lines(recording.folder)))
-    with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
-        if csv_output:
-            row = usage_row(result.session.name, [result.usage])
-            write_csv(csv_output, usage_csv([row] if row else []))
-        if markdown:
-            from edgetop.cli.printing.report_markdown import report_markdown  # noqa: PLC0415  where it is asked for
+            write_report(page, analysis, result, list(outputs_lines(recording.folder)))
+        with contextlib.suppress(ReaderLeftError):  # the exit code still says whether a gate failed
+            if csv_output:
+                row = usage_row(result.session.name, [result.usage])
+                write_csv(csv_output, usage_csv([row] if row else []))
+            if markdown:
+                from edgetop.cli.printing.report_markdown import report_markdown  # noqa: PLC0415  where it is asked for
 
-            write_markdown(markdown, report_markdown(result, list(outputs_lines(recording.folder))))
-        written = [page, markdown if isinstance(markdown, NamedOutput) else None]
-        if "-" in (csv_file, md_file):
-            pass
-        elif as_json:
-            print_json(with_outputs(to_json(result), recording.folder))
-        elif any(written):  # whoever asks for a file does not read the text
-            print_text("\n".join(str(output.path.absolute()) for output in written if output))
-        else:
-            print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
-    raise_problems(recording.problems, "the rest is reported")
-    return EXIT_GATE_FAILED if gates and print_failed_gates(result) else EXIT_DONE
+                write_markdown(markdown, report_markdown(result, list(outputs_lines(recording.folder))))
+            written = [page, markdown if isinstance(markdown, NamedOutput) else None]
+            if "-" in (csv_file, md_file):
+                pass
+            elif as_json:
+                print_json(with_outputs(to_json(result), recording.folder))
+            elif any(written):  # whoever asks for a file does not read the text
+                print_text("\n".join(str(output.path.absolute()) for output in written if output))
+            else:
+                print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
+        raise_problems(recording.problems, "the rest is reported")
+        return EXIT_GATE_FAILED if gates and print_failed_gates(result) else EXIT_DONE

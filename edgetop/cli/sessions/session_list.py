@@ -101,9 +101,9 @@ def _analysed(folder: Path) -> "tuple[Manifest, Analysis]":
     from edgetop.recording.by_time import RecordingByTime  # noqa: PLC0415
     from edgetop.recording.reader import Recording  # noqa: PLC0415
 
-    recording = Recording(folder)
-    analysis = Analysis.of([RecordingByTime(recording).whole()])
-    return replace(recording.manifest, duration_ns=recording.end_ns), analysis
+    with Recording(folder) as recording:
+        analysis = Analysis.of([RecordingByTime(recording).whole()])
+        return replace(recording.manifest, duration_ns=recording.end_ns), analysis
 
 
 def _running(folder: Path) -> tuple[Manifest, Outcome]:

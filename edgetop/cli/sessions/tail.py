@@ -32,16 +32,16 @@ def command(session: str | None, *, top: int, as_json: bool) -> None:
     from edgetop.recording.reader import Recording  # noqa: PLC0415
     from edgetop.wording.tail_words import tail_document, tail_lines  # noqa: PLC0415
 
-    recording = Recording(recorded(session))
-    analysis = Analysis.of(recording.play())
-    tail = analysis.tail()
-    if as_json:
-        print_json(tail_document(tail))
-    elif tail.slowest:
-        simulated = ["SIMULATED"] if recording.manifest.board.simulated else []
-        print_text("\n".join([*simulated, *tail_lines(tail, top)]))
-    elif analysis.totals() is None:
-        print_text("nothing was measured, or it cannot be read", err=True)
-    else:
-        print_text("no inference stands out: none took 10 % longer than the median", err=True)
-    raise_problems(recording.problems, "the rest was used")
+    with Recording(recorded(session)) as recording:
+        analysis = Analysis.of(recording.play())
+        tail = analysis.tail()
+        if as_json:
+            print_json(tail_document(tail))
+        elif tail.slowest:
+            simulated = ["SIMULATED"] if recording.manifest.board.simulated else []
+            print_text("\n".join([*simulated, *tail_lines(tail, top)]))
+        elif analysis.totals() is None:
+            print_text("nothing was measured, or it cannot be read", err=True)
+        else:
+            print_text("no inference stands out: none took 10 % longer than the median", err=True)
+        raise_problems(recording.problems, "the rest was used")

@@ -37,29 +37,29 @@ def print_trace(
     is a page to write, and `force` allows replacing it. Raises InputError if the session or the log cannot be used.
     """
     page = refuse_html(html, force=force) if html else None
-    recording = Recording(recorded(session))
-    starts, lengths, is_measured, mark_ns = _inferences(recording)
-    operators = report(Analysis.of(recording.play())).operators or ()
-    if any(abs(one.calls - 1) > ONCE for one in operators):
-        operators = ()
-    try:
-        trace = PowerTrace(spec)
-        view = _cut(trace, starts, lengths, is_measured, offset_s, mark_ns, [one.share for one in operators])
-    except OSError as error:
-        raise InputError(f"{spec.path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise InputError(f"{spec.path}: {error}") from None
-    for note in trace.notes:
-        print_text(f"note: {spec.path.name}: {note}", err=True)
-    if page:
-        _write(page, recording.manifest.name, view, operators)
-    if as_json:
-        print_json({"session": recording.manifest.name, "log": str(spec.path), **trace_document(view, operators)})
-    elif page:
-        print_text(str(page.path.absolute()))
-    else:
-        print_text("\n".join(trace_lines(view, operators)))
-    raise_problems(recording.problems, "the rest was used")
+    with Recording(recorded(session)) as recording:
+        starts, lengths, is_measured, mark_ns = _inferences(recording)
+        operators = report(Analysis.of(recording.play())).operators or ()
+        if any(abs(one.calls - 1) > ONCE for one in operators):
+            operators = ()
+        try:
+            trace = PowerTrace(spec)
+            view = _cut(trace, starts, lengths, is_measured, offset_s, mark_ns, [one.share for one in operators])
+        except OSError as error:
+            raise InputError(f"{spec.path}: {error.strerror or error}") from None
+        except ValueError as error:
+            raise InputError(f"{spec.path}: {error}") from None
+        for note in trace.notes:
+            print_text(f"note: {spec.path.name}: {note}", err=True)
+        if page:
+            _write(page, recording.manifest.name, view, operators)
+        if as_json:
+            print_json({"session": recording.manifest.name, "log": str(spec.path), **trace_document(view, operators)})
+        elif page:
+            print_text(str(page.path.absolute()))
+        else:
+            print_text("\n".join(trace_lines(view, operators)))
+        raise_problems(recording.problems, "the rest was used")
 
 
 def _inferences(recording: Recording) -> tuple[Ints, Ints, npt.NDArray[np.bool_], int | None]:

@@ -1,6 +1,5 @@
 """`edgetop gap`: explain why an application is slower than a loop over the same model."""
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ import click
 
 from edgetop.cli import completion
 from edgetop.cli.running.recorded_arrivals import read_evidence
+from edgetop.cli.scratch_folder import scratch_folder
 from edgetop.errors import EXIT_DONE, InputError
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def loop_after(app: Path, model: Path) -> None:
     loop = next(path for name in names if not (path := app.with_name(name)).exists())
     print_text(f"edgetop: the program has ended; {model} runs in a loop for {LOOP}, recorded in {loop}", err=True)
     options = ("--duration", LOOP, "--profile-every", "0", "--threads", str(threads or 0))
-    with tempfile.TemporaryDirectory(prefix="edgetop-loop-") as folder:
-        run_to_end(ChildRun(["run", str(model), *options, "-o", str(loop)], Path(folder)), loop)
+    with scratch_folder("loop") as folder:
+        run_to_end(ChildRun(["run", str(model), *options, "-o", str(loop)], folder), loop)
     print_gap(str(app), str(loop))
 
 
