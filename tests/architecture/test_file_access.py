@@ -18,6 +18,7 @@ WRITES = {
     "cli/watching/watch_session.py": "tries whether the file of --app-output can be opened, before the program starts",
     "cli/board/archive_program.py": "runs without edgetop; a folder of its own, and names that are replaced",
     "cli/scratch_folder.py": "a private folder that is removed",
+    "cli/board/archive_making.py": "a private folder that is removed",
     "cli/running/child_run.py": "files without a name",
     "runner/container_images.py": "a file without a name",
     "cli/stored_sessions.py": "files without a name",
