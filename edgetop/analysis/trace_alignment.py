@@ -211,10 +211,11 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
     for is_better in (_Fit.is_in_order, _Fit.is_whole):
         better = [fit for fit in fitting if is_better(fit)]
         fitting = better or fitting
-    if len(fitting) == 1:
+    runs = [fit for fit in distinct if fit.covered]
+    if len(fitting) == 1 and fitting[0].is_proven_against(runs):
         return fitting[0].alignment
-    begin_s = float(starts[0]) / NS
-    return replace(fitting[0].alignment, rivals_s=tuple(sorted(begin_s - fit.alignment.offset_s for fit in fitting)))
+    begin_s, rivals = float(starts[0]) / NS, fitting if len(fitting) > 1 else runs
+    return replace(fitting[0].alignment, rivals_s=tuple(sorted(begin_s - fit.alignment.offset_s for fit in rivals)))
 
 
 @frozen
@@ -232,6 +233,15 @@ class _Fit:
     def is_whole(self) -> bool:
         """Whether the load in the log begins and ends as it does in the session."""
         return self.alignment.is_unique and self.covered >= LEAST_CONFIDENCE
+
+    def is_proven_against(self, runs: Sequence["_Fit"]) -> bool:
+        """Return whether this fit is better than those at the other `runs` of the log, also where those are uncertain.
+
+        Another run of the same model fits where the load begins and ends, and may do so more clearly than the session's
+        own run.
+        """
+        is_best = self.is_in_order() and self.order >= max(run.order for run in runs)
+        return len(runs) == 1 or self.is_whole() or is_best
 
 
 def places(overview: Overview, starts: Ints, lengths: Ints) -> tuple[list[float], float]:
