@@ -23,7 +23,7 @@ def kinds(folder: Path) -> list[str]:
 
 
 def test_a_run_goes_on_over_a_full_disk_and_tells_the_gap(tmp_path: Path) -> None:
-    process = start_edgetop("run", *LIGHT, "--duration", "4s", "--json", "-o", "one", home=tmp_path)
+    process = start_edgetop("run", *LIGHT, "--duration", "8s", "--json", "-o", "one", home=tmp_path)
     journal = tmp_path / "one.edgetop/journal/00000001.journal"
     wait_until(lambda: journal.exists() and journal.stat().st_size > 2_000)
     _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
