@@ -142,9 +142,11 @@ class SizedStreams:
 
 @dataclass(slots=True)
 class EqualSize:
-    """Converts the latencies of each second to what they would be at the input size that came first."""
+    """Converts the latencies of each second to what they would be at the usual input size of the first second."""
 
-    first: int | None = None  # Step of the size that came first; None until a size is known.
+    # Step of the size that most calls had in the first second; None until a size is known. Not that of the first call:
+    # with a language model this is the prompt, and each of many tokens after it takes far less.
+    first: int | None = None
     # By step: of its first OWN calls, the logarithms of the size and of the time in ns, at the usual speed.
     learned: dict[int, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     # The sizes whose usual time is known, ascending, and these times, as logarithms; None without any.
@@ -153,7 +155,7 @@ class EqualSize:
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, rows: Rows, sized: SizedTimes) -> Rows:
-        """Return the seconds `rows` with their latencies converted to the first input size.
+        """Return the seconds `rows` with their latencies converted to the usual input size of the first second.
 
         As long as all inputs have one size, the result is equal to `rows`. A second without a call of known size gets a
         count of 0. `sized` has the calls with their sizes.
@@ -202,9 +204,11 @@ class EqualSize:
 
     def _learn(self, log_size: Floats, usual_ns: Floats) -> None:
         is_new = False
+        if self.first is None and len(log_size):
+            steps, calls = np.unique([_step(size) for size in log_size.tolist()], return_counts=True)
+            self.first = int(steps[np.argmax(calls)])
         for size, time in zip(log_size.tolist(), usual_ns.tolist(), strict=True):
             step = _step(size)
-            self.first = step if self.first is None else self.first
             own = self.learned.get(step, ())
             if len(own) < OWN:
                 self.learned[step] = (*own, (size, time))

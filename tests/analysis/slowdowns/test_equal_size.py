@@ -96,6 +96,17 @@ SHAPES = {
 }
 
 
+def prompts_and_tokens(random: np.random.Generator, start_s: Floats) -> Floats:
+    """One long input, then 99 short ones, over and over."""
+    return np.where(np.arange(len(start_s)) % 100 == 0, 160_000.0, 10_000.0)
+
+
+def test_the_burst_is_that_of_the_usual_size_and_not_of_the_first_call() -> None:
+    document = report_document(Analysis.of(session(prompts_and_tokens)))
+    assert document["burst"]["p50_ms"] == pytest.approx(1.5, rel=0.05)
+    assert document["latency"]["p50_ms"] == pytest.approx(1.5, rel=0.05)
+
+
 @pytest.mark.parametrize("every_s", [0.02, 0.7], ids=["fast", "slow"])
 @pytest.mark.parametrize("power", mostly_thorough([1.0, 2.0], 2.0))
 @pytest.mark.parametrize("name", mostly_thorough(SHAPES, "a mixture that turns round", "sizes that grow"))
