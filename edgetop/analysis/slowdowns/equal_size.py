@@ -4,7 +4,7 @@ A model takes longer for larger inputs, so the median of a second also depends o
 are recorded with their size (`session.sized_calls`). The usual time of each size is learned from the first calls of
 that size. Between two known sizes, it follows a straight line of the logarithms of time and size, so sizes that never
 repeat can be compared too. A second's slowness is the median ratio of its calls to their usual time. Its latencies are
-replaced by what they would be at the size that came first.
+replaced by what they would be at the usual size of the first second.
 
 A new size is learned at the speed of the second in which it comes. If that speed is unknown, the last known speed is
 used. So larger inputs never look like a slowdown, and a time learned during a slowdown does not count as usual.
