@@ -262,8 +262,11 @@ def needs_closer_look(overview: Overview, starts: Ints, lengths: Ints) -> bool:
     The result is True if the log is clearly longer than the session, or if several offsets are possible. Such windows
     need a second reading of the log: see `TraceOverview`. The arguments are those of `align`.
     """
+    found = places(overview, starts, lengths)[0]
+    if not found:
+        return False
     session_s, log_s = float(starts[-1] + lengths[-1] - starts[0]) / NS, overview.bin_s * len(overview.watts)
-    return log_s > MOSTLY_SESSION * session_s or len(places(overview, starts, lengths)[0]) > 1
+    return log_s > MOSTLY_SESSION * session_s or len(found) > 1
 
 
 def _aligned_at(

@@ -1,6 +1,7 @@
 """The conductor runs a session, on a thread of its own.
 
-The conductor takes a step twice a second, or four times if there is much data. In each step, it collects the engine's
+The conductor takes a step every 0.75 s, more often if there is much data or a program is watched, and at once when a
+sign of throttling changes. In each step, it collects the engine's
 inferences and the sensors' readings into a batch, passes the batch to the recorder and to the screen, and decides
 whether the session is over.
 """

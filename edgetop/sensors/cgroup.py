@@ -19,7 +19,18 @@ from edgetop.sensors.memory_sensors import MIB
 from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.sensors.root import File, Root, parse_int
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, SensorEvent, Values, attempt, join, sensor
+from edgetop.sensors.sensor_protocol import (
+    Found,
+    Gap,
+    Missing,
+    Reader,
+    SensorEvent,
+    Values,
+    attempt,
+    gap_of,
+    join,
+    sensor,
+)
 from edgetop.session.event_kinds import LimitReached
 from edgetop.session.manifest import SensorInfo
 
@@ -172,7 +183,7 @@ def cpu_quota(
     onset = Onset("cpu-quota")
 
     def read() -> Values:
-        shares, stalls = zip(*(level.read_at(now()) for level in levels), strict=True)
+        shares, stalls = zip(*(level.attempt_at(now(), is_only=len(levels) == 1) for level in levels), strict=True)
         return [onset.checked(_most(shares), _QUOTA_USED_UP), _most(stalls)]
 
     source = root.absolute(levels[0].file.relative)
@@ -197,6 +208,18 @@ class _Quota:
         self.file, self._cpus = file, cpus
         self._before: tuple[int, int, float] | None = None  # number of periods, of those in which it waited, and time
         self._stall = Rate(LONGEST_STALL_S)
+
+    def attempt_at(self, at_s: float, *, is_only: bool) -> tuple[float | Gap, float | Gap]:
+        """Return what `read_at` returns, with gaps instead of OSError, unless the group `is_only`.
+
+        A group that is gone takes nothing from what the others say.
+        """
+        try:
+            return self.read_at(at_s)
+        except OSError as error:
+            if is_only:
+                raise
+            return gap_of(error), gap_of(error)
 
     def read_at(self, at_s: float) -> tuple[float | Gap, float | Gap]:
         """Return `(percent of quota periods in which the group was stopped, ms per second for which it was stopped)`.
@@ -230,8 +253,12 @@ class _Quota:
 
 
 def _most(values: Sequence[float | Gap]) -> float | Gap:
-    """Return the highest value, or the first gap if all values are gaps."""
-    return max((value for value in values if not isinstance(value, Gap)), default=values[0])
+    """Return the highest value. If it is 0 and another value is a gap, or if all are gaps, return the first gap.
+
+    Groups without a quota always have 0, which says nothing about a group that could not be read.
+    """
+    gap = next((value for value in values if isinstance(value, Gap)), None)
+    return max((value for value in values if not isinstance(value, Gap)), default=0.0) or (0.0 if gap is None else gap)
 
 
 def _count(file: File) -> int:
@@ -332,8 +359,8 @@ def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...
     """Return the folders of a process's cgroup and of its parents up to the mount point. () if the hierarchy is not
     mounted.
 
-    `memberships` and `mounts` are the texts of the process's files `cgroup` and `mountinfo`. `controller` is a
-    controller of version 1, such as `memory`, or "" for version 2.
+    `memberships` is the text of the process's file `cgroup`, `mounts` that of edgetop's `mountinfo`. `controller` is
+    a controller of version 1, such as `memory`, or "" for version 2.
     """
     path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
     return _levels(path, *mounted) or () if path is not None and mounted is not None else ()
@@ -342,8 +369,8 @@ def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...
 def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
     """Return the cgroup that counts a process's memory, or the reason why there is none.
 
-    `memberships` and `mounts` are the texts of the process's files `cgroup` and `mountinfo`. If a system uses both
-    versions of cgroups, version 1 is tried first.
+    `memberships` is the text of the process's file `cgroup`, `mounts` that of edgetop's `mountinfo`. If a system uses
+    both versions of cgroups, version 1 is tried first.
     """
     for files, controller in ((V1, "memory"), (V2, "")):
         path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
@@ -385,7 +412,7 @@ def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
     """Return `(cgroup, mount point)` of a controller's first mount, or None if the controller is not mounted.
 
     `cgroup` is the path, in the hierarchy, of the cgroup whose folder is the mount point. `mounts` is the text of
-    /proc/PID/mountinfo (proc(5)). `controller` is "" for version 2.
+    /proc/self/mountinfo (proc(5)). `controller` is "" for version 2.
     """
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")

@@ -81,6 +81,9 @@ class _Event:
     each: float  # bytes of a count; 1 for cycles
 
 
+NO_CYCLE = Gap("no clock cycle was counted")
+
+
 @frozen
 class _Box:
     """One PMU of a memory controller."""
@@ -111,13 +114,14 @@ class MemoryTraffic:
         """
         self._calls = calls
         self._opened: list[_Opened] = []
+        self._lacking: set[str] = set()  # optional figures that a box cannot count
         try:
             for box in boxes:
                 self._open(box)
         except OSError:
             self.close()
             raise
-        known = {one.figure for one in self._opened}
+        known = {one.figure for one in self._opened} - self._lacking
         self._clocks = CLOCK in known and not has_clock
         self._loads = {CLOCK, BUSY} <= known
         source = f"/{FOLDER}/{_names([box.name for box in boxes])}, perf events"
@@ -131,7 +135,13 @@ class MemoryTraffic:
     def _open(self, box: _Box) -> None:
         for cpu in box.cpus:
             for event in box.events:
-                descriptor = self._calls.open(attributes(event.event, 0), -1, -1, cpu)
+                try:
+                    descriptor = self._calls.open(attributes(event.event, 0), -1, -1, cpu)
+                except OSError as error:
+                    if event.figure in (READ, WRITE) or error.errno not in (errno.ENOSPC, *NOT_COUNTED):
+                        raise
+                    self._lacking.add(event.figure)
+                    continue
                 self._opened.append(_Opened(event.figure, event.each, descriptor))
 
     def read(self) -> Values:
@@ -148,15 +158,14 @@ class MemoryTraffic:
                 gap = gap or PARTIAL
             else:
                 sums[one.figure] += value * one.each / enabled_ns * 1e9
-                clocks += one.figure == CLOCK
+                clocks += one.figure == CLOCK and value > 0  # a channel without memory counts none
         if gap:
             return [gap] * len(self.sensors)
         values: list[float | Gap] = [_possible(sums[way], MOST_BYTES_PER_S, "B/s") for way in (READ, WRITE)]
         if self._clocks:
-            values.append(_possible(sums[CLOCK] / max(clocks, 1) / 1e6, MOST_MHZ, "MHz"))
+            values.append(_possible(sums[CLOCK] / clocks / 1e6, MOST_MHZ, "MHz") if clocks else NO_CYCLE)
         if self._loads:  # a slot is half of a clock cycle: umc_data_bus_utilization in recommended.json
-            share_pct = 50 * sums[BUSY] / sums[CLOCK] if sums[CLOCK] else 0.0
-            values.append(_possible(share_pct, 100.0, "%"))
+            values.append(_possible(50 * sums[BUSY] / sums[CLOCK], 100.0, "%") if clocks else NO_CYCLE)
         return values
 
     def close(self) -> None:

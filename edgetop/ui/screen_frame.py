@@ -114,7 +114,7 @@ class ScreenFrame:
         shown = panes if screen.is_frozen else live
         is_tiny_alone = is_tiny(*screen.size) and not is_alone  # the figures are then in the lines below
         behind_ns = live.progress.now_ns - shown.progress.now_ns if screen.is_frozen else None
-        first = verdict_line(shown, area, behind_ns, has_figures=not is_tiny_alone)
+        first = verdict_line(shown, area, behind_ns, panes=panes, has_figures=not is_tiny_alone)
         if is_tiny(*screen.size):
             return [first, *tiny_lines(shown)] if is_tiny_alone else [first]
         if self._is_first_line_only and self._below[0] == area:

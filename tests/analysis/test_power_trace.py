@@ -308,6 +308,15 @@ def test_of_nearly_equal_latencies_no_wrong_run_is_taken(case: tuple[float, int,
     assert len(found.rivals_s) == 2
 
 
+def test_without_an_inference_no_log_is_read_once_more() -> None:
+    session = Traced(12, count=300, period=0.02)
+    seen = TraceOverview(session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        seen.add(t_s, watts)
+    assert not needs_closer_look(seen.overview, session.starts[:0], session.lengths[:0])
+    assert align(seen.overview, seen.windows, session.starts[:0], session.lengths[:0]).confidence == 0
+
+
 def test_a_reversed_probe_gives_no_energy() -> None:
     session = Traced(12, count=300, period=0.02)
     found = TraceCut(Alignment(session.offset), session.starts, session.lengths)

@@ -28,6 +28,7 @@ from tests.support.wheel_server import WheelServer, ask
 pytestmark = pytest.mark.benchmark
 
 QUADS, TURN_S, TOKENS = 40, 1.5, 48
+MOST_ERROR = 0.012  # of the ratio; on a quiet machine it is 0.009 to 0.010
 LONGEST_S = 1800
 
 
@@ -93,6 +94,7 @@ def test_a_server_is_slowed_by_less_than_a_hundredth(model, tmp_path, say, threa
     speed, error = math.exp(statistics.mean(ratios)), statistics.stdev(ratios) / math.sqrt(len(ratios))
     middle, what = math.exp(statistics.median(ratios)), "the reads" if reader_alone else "edgetop"
     say(f"{threads} threads, speed with {what}: x {speed:.4f} +- {error:.4f} (median x {middle:.4f})")
+    assert error <= MOST_ERROR, "too noisy to tell"
     assert speed + 2 * error >= 0.99
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.judged_past import import_state
+from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.signals import Signals, channels
-from edgetop.analysis.slowdowns.slowdowns import judged
+from edgetop.analysis.slowdowns.slowdowns import Slowdowns, judged
 from edgetop.analysis.tracks import Tracks
 from edgetop.feeds.remote import RemoteFeed
 from edgetop.recording.reader import Recording
@@ -21,11 +22,13 @@ from edgetop.relay.encoding import NOWHERE, Decoder, Encoder
 from edgetop.relay.past import FINE_S, past
 from edgetop.session.batch import Batch
 from edgetop.session.clock import SystemClock
-from edgetop.session.seconds import NS
+from edgetop.session.phases import Phases
+from edgetop.session.records import NO_READINGS
+from edgetop.session.seconds import NO_SECONDS, NS
 from edgetop.wording import verdict_words
 from tests.support.recordings import record
 from tests.support.relays import LiveRecording, Pipes, read_until
-from tests.support.sessions import differences, folded
+from tests.support.sessions import differences, folded, make_sensor
 from tests.support.slow_sessions import session_of
 from tests.support.thorough import mostly_thorough
 
@@ -220,6 +223,29 @@ def test_what_cannot_be_true_is_not_gone_on_from(path: tuple[Any, ...], value: o
     document, known = board_in_a_slowdown()
     with pytest.raises(ValueError, match=r"a judgement has an unexpected value|a row that cannot be"):
         import_state(changed(document, path, value), known, session("one that goes on").until_ns)
+
+
+def test_a_sensor_that_came_in_the_slowdown_is_no_reason_to_lose_it() -> None:
+    whole = session("one that goes on")
+    assert whole.manifest
+    quota = make_sensor("pressure/cpu-quota")
+    with_quota = replace(whole.manifest, sensors=(*whole.manifest.sensors, quota))
+    early = replace(whole, seconds=whole.seconds.where(whole.seconds.rows["t_ns"] < 1_500 * NS))
+    later = replace(
+        whole, until_ns=early.until_ns, manifest=with_quota, seconds=NO_SECONDS, readings=NO_READINGS, events=(),
+        restart=False,
+    )  # fmt: skip
+    tracks = Tracks()
+    board = Slowdowns(tracks, Phases())
+    board.count_calls_by(Mix())
+    for batch in (early, later):
+        for part in tracks.parts(batch):
+            board.fold(part)
+    document = board.export_state()
+    signals = Signals(Tracks())
+    signals.register(with_quota)
+    known = channels(signals.infos, signals.trips_c)
+    assert import_state(json.loads(json.dumps(document)), known, whole.until_ns).detector.open
 
 
 def test_after_a_judgement_that_is_refused_the_session_is_judged_anew() -> None:

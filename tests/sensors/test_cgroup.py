@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import cgroup
+from edgetop.sensors.counters import WENT_BACK
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Notifying, Reader, Source
@@ -323,6 +324,28 @@ def test_of_several_quotas_the_one_that_stops_the_engine_counts(tmp_path: Path) 
     Path(root.real("sys/fs/cgroup/a/b/cpu.stat")).write_text("nr_periods 20\nnr_throttled 0\n")
     Path(root.real("sys/fs/cgroup/a/cpu.stat")).write_text("nr_periods 20\nnr_throttled 5\n")
     assert next(iter(quota.read())) == 50.0
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer", "share"),
+    [
+        ("nr_periods 20\nnr_throttled 0\n", "nr_periods 5\nnr_throttled 0\n", WENT_BACK),
+        ("nr_periods 20\nnr_throttled 5\n", "nr_periods 5\nnr_throttled 0\n", 50.0),
+        ("nr_periods 20\nnr_throttled 0\n", None, Gap("No such file or directory")),
+        ("nr_periods 20\nnr_throttled 5\n", None, 50.0),
+    ],
+)
+def test_a_group_that_cannot_be_read_is_no_0(inner: str, outer: str | None, share: float | Gap, tmp_path: Path) -> None:
+    stat = "nr_periods 10\nnr_throttled 0\n"
+    files = {"sys/fs/cgroup/a/cpu.max": "50000 100000\n", "sys/fs/cgroup/a/b/cpu.max": "max 100000\n"}
+    files |= {"sys/fs/cgroup/a/b/cpu.stat": stat, "sys/fs/cgroup/a/cpu.stat": stat}
+    root = plant(tmp_path, {**process("0::/a/b\n", V2_MOUNT), **files})
+    (quota,) = cgroup.discover_engine(PID, shares_process=False, root=root).sources
+    quota.read()
+    Path(root.real("sys/fs/cgroup/a/b/cpu.stat")).write_text(inner)
+    whole = Path(root.real("sys/fs/cgroup/a/cpu.stat"))
+    whole.unlink() if outer is None else whole.write_text(outer)
+    assert next(iter(quota.read())) == share
 
 
 LATER = {

@@ -136,6 +136,35 @@ def test_a_memory_at_rest_moves_nothing_and_keeps_its_clock(tmp_path: Path) -> N
     assert read(source) == {"dram/read": 0.0, "dram/write": 0.0, "freq/memory": pytest.approx(2112.0)}
 
 
+def test_a_channel_without_memory_does_not_lower_the_clock(tmp_path: Path) -> None:
+    bench = board(tmp_path, "an Intel server of two sockets")
+    bench.perf.known[31, 0] = 0.0
+    source = bench.source()
+    source.read()
+    bench.perf.pass_time(10**9)
+    assert read(source)["freq/memory"] == pytest.approx(1400.0)
+
+
+def test_without_a_cycle_clock_and_load_are_unknown(tmp_path: Path) -> None:
+    bench = board(tmp_path, "AMD")
+    bench.perf.known[40, 0] = 0.0
+    source = bench.source()
+    source.read()
+    bench.perf.pass_time(10**9)
+    values = read(source)
+    assert values["freq/memory"] == values["load/emc"] == Gap("no clock cycle was counted")
+    assert values["dram/read"] == pytest.approx(6.4e9)
+
+
+@pytest.mark.parametrize(("event", "lacking"), [((40, 0x14), {"load/emc"}), ((40, 0), {"load/emc", "freq/memory"})])
+def test_an_event_that_is_not_counted_takes_nothing_from_the_traffic(
+    tmp_path: Path, event: tuple[int, int], lacking: set[str]
+) -> None:
+    bench = board(tmp_path, "AMD")
+    del bench.perf.known[event]
+    assert {info.id for info in bench.source().sensors} == set(BOARDS["AMD"][3]) - lacking
+
+
 def test_counts_of_a_part_of_the_time_are_no_counts(tmp_path: Path) -> None:
     bench = board(tmp_path, "AMD")
     source = bench.source()

@@ -1,5 +1,6 @@
 """When the screen is drawn: its first line at each call of the timer, everything at every second one or after news."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,11 @@ SIZE = (120, 40)
 TWO_CALLS_S = 2 * NEVER_S  # an interval in which the timer would fire twice
 
 
-async def fire(screen: Opened, seconds: float = 1.0) -> list[str]:
+async def fire(screen: Opened, seconds: float = 1.0, median_ms: float = 5.0) -> list[str]:
     """Let the session go on and the timer fire once. Return the rows of the screen."""
     screen.monitor.refresh_s = TWO_CALLS_S
     screen.script.batches.clear()
-    screen.feed.put(screen.script.measure(seconds).whole())
+    screen.feed.put(screen.script.measure(seconds, median_ms=median_ms).whole())
     screen.monitor._beat()
     await screen.settle()
     return screen.rows
@@ -30,6 +31,11 @@ async def fire(screen: Opened, seconds: float = 1.0) -> list[str]:
 
 def changed(before: list[str], now: list[str]) -> set[int]:
     return {y for y, (old, new) in enumerate(zip(before, now, strict=True)) if old != new}
+
+
+def figures_in(row: str) -> list[str]:
+    """Return p50 and p99, each as it stands in a row."""
+    return re.findall(r"p(?:50|99) [\d.]+", row)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,17 @@ async def test_every_second_call_draws_everything_and_the_others_the_first_line(
         assert {0, 2} < changed(first, second)
         await screen.tick()
         assert screen.rows == second
+
+
+async def test_no_figure_has_two_values_on_one_screen() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        drawn = figures_in(screen.rows[0])
+        assert len(drawn) == 2
+        assert figures_in((await fire(screen, median_ms=5.3))[0]) == drawn
+        rows = await fire(screen)
+        assert figures_in(rows[0]) != drawn
+        pane = next(row for row in rows if "p90" in row)
+        assert all(figure in pane for figure in figures_in(rows[0]))
 
 
 async def test_a_silent_feed_is_drawn_when_everything_is_due() -> None:

@@ -275,8 +275,9 @@ def recent_p50_ns(rows: Rows, until_ns: int) -> float | None:
 def export(equal: EqualSize) -> list[list[float]]:
     """Return what was learned about input sizes, to be sent to a remote viewer.
 
-    The result has a list for each input size, in the order in which the sizes came first: `[size, latency, size,
-    latency ...]`, with the logarithms of the size and the latency of each of its calls.
+    The result has a list for each input size: `[size, latency, size, latency ...]`, with the logarithms of the size and
+    the latency of each of its calls. The usual size of the first second is the first, and the others follow as they
+    came.
     """
     steps = sorted(equal.learned.items(), key=lambda pair: pair[0] != equal.first)
     return [[number for pair in own for number in pair] for _, own in steps]

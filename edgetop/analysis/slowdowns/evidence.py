@@ -122,8 +122,7 @@ class Evidence:
         `windows` are slow windows (of about a second), and must follow the windows that were counted before. `signals`
         gives the values of the sensors.
         """
-        if len(self.channels) < len(signals.channels):
-            self._follow(signals.channels)
+        self.follow(signals.channels)
         if not windows or not self.channels:
             return
         end_s = windows[-1].end_s
@@ -141,8 +140,10 @@ class Evidence:
                 )
             self.until_s = end_s
 
-    def _follow(self, channels: tuple[Channel, ...]) -> None:
+    def follow(self, channels: tuple[Channel, ...]) -> None:
         """Count the signals `channels` from now on: those so far, and those of sensors that have come since."""
+        if len(self.channels) >= len(channels):
+            return
         known = {channel.name: tally for channel, tally in self.pairs}
         self.channels, self.tallies = channels, [known.get(channel.name) or _unread(channel) for channel in channels]
 

@@ -141,7 +141,8 @@ class Judgement:
         rows = self._rows_since(burst.from_s)
         self.burst_rows = _inside(rows, burst)
         self.burst_size = signals.input_size(burst.from_s, burst.to_s)
-        self.usual_lost_ms = float(np.median(lost_ms(self.burst_rows, signals)))
+        lost = lost_ms(self.burst_rows, signals)
+        self.usual_lost_ms = float(np.median(lost)) if len(lost) else 0.0
         if (with_felt(rows, signals, 0.0)["p50_ns"] == rows["p50_ns"]).all():
             return
         cutter = WindowCutter()

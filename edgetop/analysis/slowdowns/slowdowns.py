@@ -153,7 +153,13 @@ class Slowdowns(TracksReader):
 
         The result is None while a change of the latency is undecided.
         """
-        return export_state(self._judgement) if is_quiet(self._judgement) else None
+        if not is_quiet(self._judgement):
+            return None
+        if stages := self._judgement.stages:  # sensors may have come since a stage was counted last
+            for stage in (stages.stage, *stages.below, *([stages.over] if stages.over else [])):
+                for evidence in stage.candidates:
+                    evidence.follow(self.signals.channels)
+        return export_state(self._judgement)
 
     def view(self) -> SlowdownsView:
         """Return the slowdowns. The result is the same object until a batch with data comes."""

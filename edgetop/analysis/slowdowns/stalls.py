@@ -46,6 +46,8 @@ def lost_ms(rows: npt.NDArray[np.void], signals: Signals) -> Floats:
 
     Stops by the quota of less than 30 ms a second count as 0. A stop of unknown length counts as 1000 ms.
     """
+    if not len(rows):
+        return np.empty(0)
     pauses = np.flatnonzero(np.diff(rows["t_ns"]) > LENGTH_S * NS) + 1  # which may last for years
     return np.concatenate([_lost_ms(part["t_ns"] // NS, signals) for part in np.split(rows, pauses)])
 

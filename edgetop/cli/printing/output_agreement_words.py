@@ -80,7 +80,7 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
     for one in found["agreement"] if found else ():
         shown = ((key, *AGREEMENT[key]) for key in SHOWN if one[key] is not None)
         parts = [f"{what} {value_text(one[key], unit)}{' dB' if unit == 'dB' else ''}" for key, what, unit in shown]
-        parts += [f"{label} {one[key]:g}" for key in IF_ANY if one[key] and (label := AGREEMENT[key][0])]
+        parts += [f"{label} {one[key]:.0f}" for key in IF_ANY if one[key] and (label := AGREEMENT[key][0])]
         if any(shares := one["non_finite_shares"]):
             parts.append(f"NaN or infinite {' and '.join(value_text(share, 'share') for share in shares)}")
         parts += [

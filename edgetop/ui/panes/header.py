@@ -44,16 +44,19 @@ _PHRASE_END = re.compile(r"[,;:] | \(| at (?=\d)")
 _NUMBER = re.compile(r"(?:^|[ +-])\d")
 
 
-def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_figures: bool = True) -> Line:
+def verdict_line(
+    view: MonitorView, area: Area, frozen_ns: int | None, *, panes: MonitorView | None = None, has_figures: bool = True
+) -> Line:
     """Return the first line of the screen: the verdict, the figure that proves it, since when it holds, and its cause.
 
     At its right end are p50, p99, rate and elapsed time, always in the same places. What does not fit is cut from the
-    end of the words. `frozen_ns` is how far a frozen screen is behind the present, in ns, or None. `has_figures` tells
-    whether p50, p99 and rate are in the line.
+    end of the words. `frozen_ns` is how far a frozen screen is behind the present, in ns, or None. p50, p99 and rate
+    are those of `panes`, the view that the panes show, or of `view` without it: the screen has one p50 at a time.
+    `has_figures` tells whether they are in the line.
     """
     head = verdict_words.headline(view.verdict, view.progress.now_ns)
     state = Span(f" {head.state} ", view.verdict.level)
-    figures = _figures(view, area) if has_figures else []
+    figures = _figures(panes or view, area) if has_figures else []
     is_wide = area.width >= WIDE_FROM_CELLS
     clock = Span(f"{_elapsed(view, area.width)}{' ' * is_wide}")
     for count in range(len(figures), -1, -1):  # only a frozen or very narrow screen leaves out a figure
@@ -68,10 +71,7 @@ def verdict_line(view: MonitorView, area: Area, frozen_ns: int | None, *, has_fi
 
 
 def _frozen_words(frozen_ns: int | None, *, is_wide: bool) -> Sequence[str]:
-    """Return two texts on how far a frozen screen is behind: a long one, and a short one for less room.
-
-    Return one empty text if `frozen_ns` is None, which means that the screen is not frozen.
-    """
+    """Return a long and a short text on how far a frozen screen is behind, or one empty text if it is not frozen."""
     if frozen_ns is None:
         return ("",)
     return (f" FROZEN {formatting.duration(frozen_ns)}{' behind' if is_wide else ''} ", " FROZEN ")

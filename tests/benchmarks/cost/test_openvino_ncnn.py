@@ -20,6 +20,7 @@ pytestmark = pytest.mark.benchmark
 
 ROUNDS, SECONDS = 12, 2.5
 P50_WITHIN, P99_WITHIN, SUM_WITHIN = 0.01, 0.05, 0.02
+MOST_ERROR = 0.015  # of p50's ratio; on a quiet machine it is 0.002 to 0.014
 PROFILED_RUNS = 40
 WRITERS = {"openvino": real_models.write_ir, "ncnn": real_models.write_ncnn}
 CASES = [(runtime, name) for name in real_models.REAL for runtime in WRITERS]
@@ -33,6 +34,7 @@ def test_percentiles_stay_near_those_of_a_bare_loop(runtime, name, table, tmp_pa
     means = {key: mean_of(all_) for key, all_ in ratios.items()}
     shown = ", ".join(f"{key} {mean:.3f} ± {error:.3f}" for key, (mean, error) in means.items())
     budgets = {"p50": 1 + P50_WITHIN, "p99": 1 + P99_WITHIN}
+    assert means["p50"][1] <= MOST_ERROR, "too noisy to tell"
     is_met = all(means[key][0] - 2 * means[key][1] <= budget for key, budget in budgets.items())
     budget = ", ".join(f"{key} {budget:.2f}" for key, budget in budgets.items())
     table.row(f"{name} in {runtime}: over a bare loop", shown, budget, is_met=is_met)
