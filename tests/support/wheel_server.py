@@ -58,8 +58,8 @@ def serve(model, threads, parallel, tokens):
     if not tokens:
         print(server.listening_address, flush=True)
         sys.stdin.read()
-    for count in tokens:  # an item such as 5+7 is two answers at the same time
-        said = [None] * len(each := [int(one) for one in count.split("+")])
+    for group in tokens:  # such as 5+7, for two answers at the same time
+        said = [None] * len(each := [int(one) for one in group.split("+")])
 
         def one(place, count, said=said):
             said[place] = ask(server.listening_address, count, f"w{place} w2 w3 w4"[: 11 if place else 8])
