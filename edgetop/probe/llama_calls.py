@@ -10,6 +10,8 @@ import ctypes
 import os
 import time
 
+MOST_SEQUENCES = 1 << 16  # as in llama_preload.h
+NOT_KNOWN = 0, -1, 0, 0  # as a run: no tokens, so it is not known which the batch has
 COST_EACH = 16  # measure the cost of one call in 16
 MODELS_KEPT = 16  # models whose paths are kept
 PRELOADED = "preload"  # part of the name of the library for C programs
@@ -149,7 +151,8 @@ class _Timed:
                     flags |= probe.RESHAPED
                 state.shapes = size
                 state.ring.put(start, end, state.number, probe.SIZE, number=size)
-            for sequence, position, count, scores in _runs(batch, size) if has_tokens and result == 0 else ():
+            runs = (_runs(batch, size) or [NOT_KNOWN]) if has_tokens and result == 0 else ()
+            for sequence, position, count, scores in runs:
                 state.ring.put(start, end, state.number, probe.TOKENS, scores, sequence, position + 1, count)
             state.ring.put(start, end, state.number, probe.CALL, 1 if result == 0 else 0, flags)
             self._turn += 1
@@ -181,13 +184,16 @@ def _runs(batch, size):
 
     `batch` has the fields of `struct llama_batch` (include/llama.h) and `size` tokens. The position is -1 if unknown.
     `scores` is 0 if the last token of the run gets none, 2 if others get scores as well, else 1. Without `seq_id`,
-    tokens are of sequence 0, and without `logits`, only the last one gets scores. Returns [] if that cannot be read.
+    tokens are of sequence 0, and without `logits`, only the last one gets scores. Returns [] if that cannot be read, or
+    if a number is none that llama.cpp takes.
     """
     runs = []
     try:
         ids, positions, logits = batch.seq_id, batch.pos, batch.logits
         for place in range(size):
             sequence, position = ids[place][0] if ids else 0, positions[place] if positions else -1
+            if not 0 <= sequence < MOST_SEQUENCES or position < -1:
+                return []
             last = runs[-1] if runs else None
             if last and last[0] == sequence and (position < 0 or position == last[1] + last[2]):
                 last[2] += 1

@@ -240,34 +240,79 @@ static void read_tokens(struct Tokens *tokens, const uint64_t *field) {
     }
 }
 
-/* What a batch of the thread has that was filled by calls. A place is given to another batch if there are too many. */
+/* What the batches of a thread have that were filled by calls. It is no part of the thread's static memory (TLS), which
+ * would take the room of threads with a small stack, also in programs without llama.cpp. */
+struct Filled {
+    struct Tokens tokens[BATCHES];
+    unsigned next;
+};
+static __thread struct Filled *filled; /* NULL: the thread fills no batch by calls */
+static __thread int has_no_room;       /* no memory: nothing is known of the batches that the thread fills */
+static pthread_key_t filled_key;
+static int has_filled_key;
+
+static void filled_ends(void *made) {
+    filled = NULL;
+    munmap(made, sizeof *filled);
+}
+
+static void make_filled_key(void) { has_filled_key = !pthread_key_create(&filled_key, filled_ends); }
+
+/* Memory from the kernel, because the program's own malloc(3) may be the one that calls. It is freed when the thread ends.
+ * Returns NULL if there is none. */
+static struct Filled *make_filled(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int before = errno;
+    void *made = MAP_FAILED;
+    pthread_once(&once, make_filled_key);
+    if (has_filled_key && !has_no_room)
+        made = mmap(NULL, sizeof *filled, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made != MAP_FAILED && pthread_setspecific(filled_key, made)) {
+        munmap(made, sizeof *filled);
+        made = MAP_FAILED;
+    }
+    errno = before;
+    has_no_room = made == MAP_FAILED;
+    return has_no_room ? NULL : made;
+}
+
+/* What a batch has that this thread fills by calls; NULL if it is not known. */
 static struct Tokens *tokens_of(void *batch) {
-    static __thread struct Tokens filled[BATCHES];
-    static __thread unsigned next;
-    for (int at = 0; at < BATCHES; at++)
-        if (filled[at].batch == batch)
-            return &filled[at];
-    unsigned at = next++ % BATCHES;
-    filled[at].batch = batch;
-    filled[at].count = filled[at].runs = 0;
-    return &filled[at];
+    for (int at = 0; filled && at < BATCHES; at++)
+        if (filled->tokens[at].batch == batch)
+            return &filled->tokens[at];
+    return NULL;
+}
+
+/* As tokens_of, with a place for a batch that has none: that of another one if there are too many. */
+static struct Tokens *place_of(void *batch) {
+    struct Tokens *tokens = tokens_of(batch);
+    if (tokens || (!filled && !(filled = make_filled())))
+        return tokens;
+    tokens = &filled->tokens[filled->next++ % BATCHES];
+    tokens->batch = batch;
+    tokens->count = tokens->runs = 0;
+    return tokens;
 }
 
 static void token_added(void *batch, uint64_t sequence, uint64_t unused) {
+    struct Tokens *tokens = place_of(batch);
     (void)unused;
-    add_token(tokens_of(batch), (int32_t)sequence, -1);
+    if (tokens)
+        add_token(tokens, (int32_t)sequence, -1);
 }
 
 static void tokens_removed(void *batch, uint64_t unused, uint64_t unused_too) {
     struct Tokens *tokens = tokens_of(batch);
     (void)unused, (void)unused_too;
-    tokens->count = tokens->runs = 0;
+    if (tokens)
+        tokens->count = tokens->runs = 0;
 }
 
 /* The run that has token number `number` of a batch, with the token's number in it; NULL if it is not known. */
 static struct Run *run_with(struct Tokens *tokens, int32_t *number) {
-    int32_t begin = tokens->count;
-    for (int32_t at = tokens->runs - 1; at >= 0; at--) {
+    int32_t begin = tokens ? tokens->count : 0;
+    for (int32_t at = tokens ? tokens->runs - 1 : -1; at >= 0; at--) {
         begin -= tokens->run[at].tokens;
         if (*number >= begin) {
             *number -= begin;
@@ -317,6 +362,8 @@ static void batch_ended(const struct Computing *batch, int64_t end, int failed, 
     struct Session *session = session_at(batch->context);
     uint16_t name = session ? session->name : context_named(ring, batch->real, batch->context);
     session = session ? session : session_at(batch->context);
+    if (tokens && !failed && tokens->runs < 0) /* no tokens: it is not known which the batch has */
+        edgetop_fill(ring, batch->start, end, name, EDGETOP_TOKENS, 0, 0, 0, 0);
     for (int at = 0; tokens && !failed && at < tokens->runs; at++) {
         const struct Run *run = &tokens->run[at];
         int scores = run->scored < run->tokens - 1 ? 0 : run->scores > 1 ? 2 : 1;
@@ -383,7 +430,8 @@ __attribute__((destructor)) static void llama_ends(void) {
     static int NAME(void *context, int type, void *batch) {                                                            \
         Process real = (Process)(REAL);                                                                                \
         const struct Tokens *tokens = tokens_of(batch);                                                                \
-        struct Computing outer = batch_begins((void *)real, context, tokens->count, __builtin_frame_address(0));       \
+        struct Computing outer = batch_begins((void *)real, context, tokens ? tokens->count : 0,                       \
+                                               __builtin_frame_address(0));                                            \
         int status = real(context, type, batch);                                                                       \
         batch_returned(&outer, status, tokens);                                                                        \
         return status;                                                                                                 \

@@ -6,6 +6,8 @@ texts nor requests. So these follow from the batches:
 - One token that continues a sequence whose last token got scores was generated. With N such sequences, a batch has N
   generated tokens.
 - All other tokens belong to a prompt. Without a generated token after it, a prompt is no request.
+- A short run of which several tokens get scores, after a token that may be chosen, is a draft if the next run of the
+  sequence begins inside it: then the program has rejected some of its tokens. Else it is a prompt.
 - The first token of a request is there when its prompt has been processed. It is counted when the batch after it shows
   that it was used.
 
@@ -21,7 +23,9 @@ from edgetop.taps.ring import Calls
 
 SEVERAL = 2  # value of `ok` if several tokens of a run get scores
 MOST_DRAFT = 64  # most tokens of a draft that a batch checks
-QUIET_NS = 2_000_000_000  # a sequence without a token for so long has ended its request
+QUIET_NS = 2_000_000_000  # least time without a token after which a sequence has ended its request
+QUIET_STEPS = 4  # such a time is at least so many times the longest step (batch or time between tokens) of its context
+MOST_NUMBER = 2**31 - 1  # largest position or number of tokens
 MOST_ACTIVE = 255  # largest number in TOKEN's field `active`
 STOP = FINISH_REASONS.index("stop")
 
@@ -39,6 +43,7 @@ class _Sequence:
     prefill_ns: int = 0
     prefilled_ns: int = 0  # when its prompt had been processed
     has_scores: bool = False  # whether its last token got scores, so that the next token may be chosen
+    draft: int = -1  # position of the last run if it may be a draft
     tokens: int = 0  # generated tokens
     last_ns: int = 0  # time of the last one
     is_told: bool = False  # whether it has been reported as a request
@@ -50,6 +55,7 @@ class TokenBatches:
 
     drafts: bool = False  # whether the program checks drafts of several tokens, which are then not counted
     _sequences: dict[Key, _Sequence] = field(default_factory=dict)
+    _steps_ns: dict[tuple[int, int], int] = field(default_factory=dict)  # longest step of each context
     _tokens: list[tuple[int | bool, ...]] = field(default_factory=list)  # as TOKEN
     _requests: list[tuple[int | bytes, ...]] = field(default_factory=list)  # as REQUEST
 
@@ -64,43 +70,59 @@ class TokenBatches:
             begin = end
 
     def _add_batch(self, ring: int, runs: Calls) -> None:
-        """Add the runs of one batch. A run has successive tokens of one sequence."""
+        """Add the runs of one batch. A run has successive tokens of one sequence.
+
+        Numbers that no context can have are left out: the runs come from another process. A run of no tokens says that
+        the tokens of the batch are not known. Then nothing is known of the sequences of its context any more.
+        """
         generated: list[tuple[_Sequence, int]] = []  # with the position of the token
+        runs = runs[(runs["cpu_us"] <= MOST_NUMBER) & (runs["number"] <= MOST_NUMBER)]
+        if not len(runs):
+            return
+        context = ring, int(runs["name"][0])
+        if not runs["number"].all():
+            self._end_all(context)
+            return
         fields = [runs[name].tolist() for name in ("name", "flags", "cpu_us", "number", "ok", "start_ns", "end_ns")]
-        start_ns = end_ns = 0
+        start_ns = end_ns = longest_ns = 0
         for name, sequence, after, count, scores, start_ns, end_ns in zip(*fields, strict=True):
-            key, position = (ring, name, sequence), after - 1  # -1: unknown
+            key = ring, name, sequence
             known = self._sequences.get(key)
-            if known and known.has_scores and position in (-1, known.position):
-                if count == 1:
-                    generated.append((known, known.position))
-                    known.position += 1
-                    known.has_scores = scores > 0
-                    continue
-                self.drafts |= scores == SEVERAL and count <= MOST_DRAFT and position >= 0
-            self._add_prompt(key, (start_ns, end_ns), position, count, has_scores=scores > 0)
+            position = after - 1 if after else known.position if known else 0  # 0: unknown, so it goes on
+            goes_on = known is not None and known.has_scores and position == known.position
+            if known and 0 <= known.draft < position < known.position:
+                self.drafts = True
+            if known and goes_on and count == 1 and not known.is_told:
+                generated.append((known, known.position))
+                known.position = min(known.position + 1, MOST_NUMBER)
+                known.has_scores, known.draft = scores > 0, -1
+                longest_ns = max(longest_ns, end_ns - (known.last_ns or known.prefilled_ns))
+                continue
+            added = self._add_prompt(key, (start_ns, end_ns), position, count, has_scores=scores > 0)
+            added.draft = position if goes_on and scores == SEVERAL and count <= MOST_DRAFT else -1
+        self._steps_ns[context] = max(self._steps_ns.get(context, 0), end_ns - start_ns, longest_ns)
         if self.drafts:
             return
         active = min(len(generated), MOST_ACTIVE) if len(generated) == len(runs) else 0
         for one, position in generated:
             self._add_token(one, position, end_ns, active)
 
-    def _add_prompt(self, key: Key, span: tuple[int, int], position: int, count: int, *, has_scores: bool) -> None:
-        """Add `count` tokens of a prompt, the first one at `position`; -1 if that is unknown.
+    def _add_prompt(self, key: Key, span: tuple[int, int], position: int, count: int, *, has_scores: bool) -> _Sequence:
+        """Add `count` tokens of a prompt, the first one at `position`. Return the request of its sequence.
 
         `span` is when the batch began and ended. `has_scores` says whether the last one got scores.
         """
         start_ns, end_ns = span
         known = self._sequences.get(key)
-        if known is None or known.tokens or position not in (-1, known.position):
+        if known is None or known.tokens or position != known.position:
             if known is not None:
                 self._tell(known)
-            at = max(0, position)
-            known = self._sequences[key] = _Sequence(start_ns, at, at)
-        known.prompt += count
-        known.position += count
+            known = self._sequences[key] = _Sequence(start_ns, position, position)
+        known.prompt = min(known.prompt + count, MOST_NUMBER)
+        known.position = min(known.position + count, MOST_NUMBER)
         known.prefill_ns += end_ns - start_ns
         known.prefilled_ns, known.has_scores = end_ns, has_scores
+        return known
 
     def _add_token(self, one: _Sequence, position: int, end_ns: int, active: int) -> None:
         """Add a token that was there at `end_ns`, after the token at `position`. `active` is as in TOKEN."""
@@ -108,7 +130,9 @@ class TokenBatches:
             ttft_ns = one.prefilled_ns - one.start_ns
             self._tokens.append((one.prefilled_ns, ttft_ns, position, False, MEASURE, 0, False))
             one.tokens, one.last_ns = 1, one.prefilled_ns
-        self._tokens.append((end_ns, end_ns - one.last_ns, position + 1, True, MEASURE, active, False))
+        self._tokens.append(
+            (end_ns, end_ns - one.last_ns, min(position + 1, MOST_NUMBER), True, MEASURE, active, False)
+        )
         one.tokens += 1
         one.last_ns = end_ns
 
@@ -117,24 +141,30 @@ class TokenBatches:
             return
         one.is_told = True
         latency_ns, ttft_ns = one.last_ns - one.start_ns, one.prefilled_ns - one.start_ns
-        decode_ns, tokens_in = one.last_ns - one.prefilled_ns, one.cached + one.prompt
+        decode_ns, tokens_in = one.last_ns - one.prefilled_ns, min(one.cached + one.prompt, MOST_NUMBER)
         times = (one.start_ns, 0, latency_ns, ttft_ns, 0, one.prefill_ns, decode_ns, 0)
-        counts = (tokens_in, one.cached, one.tokens, tokens_in + one.tokens - 1, 0)
+        counts = (tokens_in, one.cached, one.tokens, min(tokens_in + one.tokens - 1, MOST_NUMBER), 0)
         self._requests.append((*times, *counts, MEASURE, STOP, b""))
 
     def end(self, ring: int) -> None:
         """End the requests of the ring number `ring`, whose process has ended."""
-        for key in [key for key in self._sequences if key[0] == ring]:
+        self._end_all((ring,))
+        self._steps_ns = {context: ns for context, ns in self._steps_ns.items() if context[0] != ring}
+
+    def _end_all(self, begin: tuple[int, ...]) -> None:
+        """End the requests of all sequences whose key begins with `begin`."""
+        for key in [key for key in self._sequences if key[: len(begin)] == begin]:
             self._tell(self._sequences.pop(key))
 
     def release(self, until_ns: int, now_ns: int, *, is_over: bool) -> tuple[Tokens, Requests]:
         """Return the tokens and the ended requests up to the time `until_ns`, each once.
 
-        A request ends when its sequence gets another prompt or no token for QUIET_NS. `now_ns` is the present time.
-        `is_over` says that no process writes any more.
+        A request ends when its sequence gets another prompt or no token for some seconds: at least QUIET_NS, and longer
+        if the context is slow. If a token follows nevertheless, the rest is a request of its own. `now_ns` is the
+        present time. `is_over` says that no process writes any more.
         """
-        for one in self._sequences.values():
-            if is_over or now_ns - one.last_ns > QUIET_NS:
+        for key, one in self._sequences.items():
+            if is_over or now_ns - one.last_ns > max(QUIET_NS, QUIET_STEPS * self._steps_ns.get(key[:2], 0)):
                 self._tell(one)
         tokens = np.array(self._tokens, TOKEN) if self._tokens else NO_TOKENS
         requests = np.array(self._requests, REQUEST) if self._requests else NO_REQUESTS

@@ -155,6 +155,15 @@ def test_batches_are_inferences_with_their_tokens(run, tmp_path, options, loads)
     assert models == [("/m/first.gguf", 4), ("/m/other.gguf", 4)]
 
 
+def test_the_library_takes_little_of_the_stack_of_every_thread(library):
+    """The C library takes a thread's static memory (TLS) from its stack, and threads may have small ones."""
+    words = ["readelf", "-lW", library]
+    rows = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+    sizes = [int(row.split()[5], 16) for row in rows if row.split()[:1] == ["TLS"]]
+    assert len(sizes) == 1
+    assert sizes[0] < 512
+
+
 def test_a_plug_in_that_keeps_its_library_to_itself(run, tmp_path):
     """So does node-llama-cpp. Two plug-ins have a library of their own each."""
     words = []

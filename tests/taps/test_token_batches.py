@@ -1,6 +1,7 @@
 """The tokens and requests of a language model follow from the batches that a program computes."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.probe import edgetop_probe as layout
+from edgetop.probe import llama_calls
 from edgetop.taps.ring import NO_CALLS
 from edgetop.taps.token_batches import TokenBatches
 
@@ -114,14 +116,16 @@ def test_a_dialogue_goes_on_in_the_same_context():
 
 
 def test_without_positions_a_single_token_goes_on():
-    """`llama_batch_get_one` leaves the positions to the cache."""
+    """`llama_batch_get_one` leaves the positions to the cache, which keeps the first turn of a dialogue."""
     program = Program()
     for _ in range(2):
         program.batch((0, -1, 6, 1))
         program.batch((0, -1, 1, 1))
         program.batch((0, -1, 1, 1))
     tokens, requests = program.seen()
-    assert (len(tokens), requests["tokens_in"].tolist(), requests["tokens_out"].tolist()) == (6, [6, 6], [3, 3])
+    assert (len(tokens), requests["tokens_in"].tolist(), requests["tokens_out"].tolist()) == (6, [6, 14], [3, 3])
+    assert requests["tokens_cached"].tolist() == [0, 8]
+    assert tokens["position"].tolist() == [6, 7, 8, 14, 15, 16]
 
 
 def test_prompts_without_a_token_are_no_requests():
@@ -142,6 +146,110 @@ def test_drafts_are_noticed_and_not_counted():
     assert batches.drafts
     tokens, requests = batches.release(LATER_MS * MS, LATER_MS * MS, is_over=True)
     assert (len(tokens), len(requests)) == (0, 0)
+
+
+def test_a_draft_is_noticed_when_the_program_goes_back_into_it():
+    """A draft that is accepted whole may also be a prompt."""
+    batches, noticed = TokenBatches(), []
+    for runs in [((0, 0, 6, 1),), ((0, 6, 5, 2),), ((0, 11, 5, 2), (1, 0, 9, 1)), ((0, 13, 1, 1),)]:
+        program = Program()
+        program.batch(*runs)
+        batches.add(1, program.calls())
+        noticed.append(batches.drafts)
+    assert noticed == [False, False, False, True]
+
+
+def test_a_prompt_of_which_all_tokens_get_scores_is_no_draft():
+    """So are all prompts of llama-cpp-python with `logits_all`: in batches of 512, and a short second turn."""
+    batches, program = TokenBatches(), Program()
+    program.batch((0, 0, 512, 2))
+    program.batch((0, 512, 40, 2))
+    program.batch((0, 552, 1, 1))
+    program.batch((0, 553, 7, 2))
+    program.batch((0, 560, 1, 1))
+    program.batch((0, 300, 9, 2))  # another prompt that begins as the first one
+    program.batch((0, 309, 1, 1))
+    batches.add(1, program.calls())
+    tokens, requests = batches.release(LATER_MS * MS, LATER_MS * MS, is_over=True)
+    assert not batches.drafts
+    assert requests["tokens_in"].tolist() == [552, 560, 309]
+    assert len(tokens) == 6
+
+
+@pytest.mark.parametrize("field", ["cpu_us", "number"])
+def test_numbers_that_no_context_has_are_left_out(field):
+    """They come from another process."""
+    program = Program()
+    program.batch((0, 0, 6, 1))
+    program.batch((0, 6, 1, 1))
+    program.batch((0, 7, 1, 1), (1, 0, 5, 1))
+    program.batch((1, -1, 1, 1))
+    batches, calls = TokenBatches(), program.calls()
+    calls[field][-2] = 2**32 - 1
+    batches.add(1, calls)
+    tokens, requests = batches.release(LATER_MS * MS, LATER_MS * MS, is_over=True)
+    assert (tokens["position"].tolist(), requests["tokens_out"].tolist()) == ([6, 7, 8], [3])
+
+
+def test_positions_and_numbers_of_tokens_end_at_the_largest_one():
+    most, program = 2**31 - 1, Program()
+    program.batch((0, most - 9, most, 1))
+    program.batch((0, -1, most, 1))
+    for _ in range(3):
+        program.batch((0, -1, 1, 1))
+    tokens, (request,) = program.seen()
+    assert set(tokens["position"].tolist()) == {most}
+    assert [int(request[name]) for name in ("tokens_in", "tokens_out", "position")] == [most, 4, most]
+
+
+def test_a_batch_of_unknown_tokens_ends_what_is_known_of_its_context():
+    program = Program()
+    program.batch((0, 0, 6, 1), (1, 0, 4, 1))
+    program.batch((0, 6, 1, 1), (1, 4, 1, 1))
+    program.batch((0, -1, 0, 0))
+    program.batch((1, 5, 1, 1))
+    tokens, requests = program.seen()
+    assert (len(tokens), sorted(requests["tokens_in"].tolist())) == (4, [4, 6])
+
+
+@pytest.mark.parametrize("sequence", [-1, 2**40])
+def test_the_hook_says_of_a_batch_with_invalid_numbers_that_its_tokens_are_unknown(sequence):
+    batch = SimpleNamespace(seq_id=[[0], [sequence]], pos=[3, 4], logits=[0, 1])
+    assert llama_calls._runs(batch, 1) == [(0, 3, 1, 0)]
+    assert llama_calls._runs(batch, 2) == []
+    batch = SimpleNamespace(seq_id=None, pos=[-5], logits=None)
+    assert llama_calls._runs(batch, 1) == []
+
+
+def test_a_slow_program_has_longer_to_make_a_token():
+    """A request of which each token takes 10 s, read whenever a token is there."""
+    batches, program, told = TokenBatches(), Program(), []
+    for position, count in [(0, 6), *((6 + step, 1) for step in range(5))]:
+        program.rows.clear()
+        start = program.now_ms
+        program.batch((0, position, count, 1))
+        program.rows[:] = [(row[0], (start + 10_000) * MS, *row[2:]) for row in program.rows]
+        program.now_ms = start + 10_050
+        batches.add(1, program.calls())
+        told.append(len(batches.release(start * MS, (start + 19_000) * MS, is_over=False)[1]))
+    _, requests = batches.release(10**15, (start + 60_000) * MS, is_over=False)
+    assert (told, requests["tokens_out"].tolist()) == ([0] * 6, [6])
+
+
+def test_a_token_after_the_end_of_a_request_belongs_to_a_request():
+    batches, program, out, seen = TokenBatches(), Program(), [], 0
+    for pause_ms in (5_000, 0):
+        program.rows.clear()
+        if pause_ms:
+            program.batch((0, 0, 6, 1))
+        for _ in range(3):
+            program.batch((0, 6 + seen, 1, 1))
+            seen += 1
+        batches.add(1, program.calls())
+        program.now_ms += pause_ms
+        _, requests = batches.release(program.now_ms * MS, program.now_ms * MS, is_over=not pause_ms)
+        out += zip(requests["tokens_in"].tolist(), requests["tokens_out"].tolist(), strict=True)
+    assert out == [(6, 4), (10, 3)]
 
 
 def test_a_request_ends_when_its_sequence_is_quiet_and_tokens_wait_for_their_batch():
