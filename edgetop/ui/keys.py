@@ -135,9 +135,14 @@ def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[t
     grouped: dict[str, list[str]] = {}
     for command in commands:
         if command.footer and (words := command.footer_words(screen)):
-            key = key_word(command.keys.partition(",")[0])
-            grouped.setdefault(words, []).append(key if len(key) == 1 or "+" in key else key.lower())
+            grouped.setdefault(words, []).append(footer_key(command))
     return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in grouped.items()]
+
+
+def footer_key(command: Command[Any]) -> str:
+    """Return the first key of a command as the last line of the screen shows it, such as `z` or `f5`."""
+    key = key_word(command.keys.partition(",")[0])
+    return key if len(key) == 1 or "+" in key else key.lower()
 
 
 @cache  # used at every refresh of the last line

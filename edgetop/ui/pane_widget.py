@@ -187,6 +187,7 @@ class PaneWidget(LineWidget, can_focus=True):
         )  # rows of the body, without and with the sides of the border
         self._items: Sequence[Item] = ()  # item of each line of the body, if the pane is a list
         self._pressed: float | None = None  # position on the time axis at which a mouse button is held
+        self._is_clicked = False  # whether a double click can have begun here
         self._chosen: object = None  # key of the item under the row cursor, or None
         self._subject: object = None  # the part of the view from which the body was drawn
         self._area: Area | None = None
@@ -456,7 +457,13 @@ class PaneWidget(LineWidget, can_focus=True):
         is_chart = self.drawing.name in TIMELINES and self._body and not self._explains and 0 <= place < cells
         return (place + 0.5) / cells if is_chart else None
 
+    def on_hide(self) -> None:
+        self._is_clicked = False
+
     def on_click(self, event: events.Click) -> None:
+        if event.chain > 1 and not self._is_clicked:
+            return  # the first click of this double click ran a command of a title, here or of a pane shown before
+        self._is_clicked = True
         y = self._offset + event.y - 1
         item = self._items[y] if event.y and y < len(self._items) else Item(())
         if item.key is not None:
@@ -468,6 +475,7 @@ class PaneWidget(LineWidget, can_focus=True):
         for words, command in TITLE_COMMANDS.items():
             begin = title.rfind(words)
             if 0 <= begin <= event.x < begin + len(words):
+                self._is_clicked = False
                 self._command(command)
                 return
         self._press(self, item.order_at(event.x - 1) if item.order_at else "", event)

@@ -11,7 +11,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.feeds.feed_protocol import Can, Feed, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, footer_keys
+from edgetop.ui.keys import Command, footer_key, footer_keys
 from edgetop.ui.layout import HEADER_ROWS, Place, is_tiny
 from edgetop.ui.pane_widget import BorderWidget, LineWidget
 from edgetop.ui.panes.header import (
@@ -161,12 +161,15 @@ class ScreenFrame:
         if found := key_at(screen.live, Area(screen.size.width, 1, screen.characters), self._keys(), event.x):
             key, words, place = found
             commands = [command for command in screen.present_commands() if command.footer_words(screen) == words]
-            if len(commands) in (1, len(key)):
-                screen.action_command(commands[place if len(commands) > 1 else 0].id)
-            elif commands:
-                ids = [command.id for command in commands]
-                shown = ids.index(f"zoom-{screen.zoomed}") if screen.zoomed else -1
-                screen.action_command(ids[min(shown + 1, len(ids) - 1)])
+            ids = [command.id for command in commands]
+            each = [one.id for one in commands for _ in footer_key(one)]  # the command of each character of the keys
+            if len(ids) == 1:
+                screen.action_command(ids[0])
+            elif len(each) == len(key) and len(ids) == 2:
+                screen.action_command(each[place])
+            elif ids and all(one.startswith("zoom-") for one in ids):
+                shown = f"zoom-{screen.zoomed}"
+                screen.action_command(ids[min(ids.index(shown) + 1, len(ids) - 1)] if shown in ids else ids[0])
 
     def _transport_lines(self, area: Area) -> list[Line]:
         transport = self._screen.transport

@@ -211,7 +211,10 @@ class SessionsDialog(Dialog[StoredSession]):
 
     def on_click(self, event: Click) -> None:
         """Open a session at a double click. The list itself moves its cursor to the clicked session."""
-        if event.chain == 2 and self.get_widget_at(event.screen_x, event.screen_y)[0] is self.query_one(OptionList):
+        place = event.screen_x, event.screen_y
+        is_listed = self.get_widget_at(*place)[0] is self.query_one(OptionList)
+        # "option": the row of a list at that place, as OptionList marks it; none below the last row
+        if event.chain == 2 and is_listed and "option" in self.get_style_at(*place).meta:
             self.action_open()
 
     # What can be done with a session.

@@ -9,7 +9,8 @@ import onnx
 import pytest
 
 import edgetop.demo
-from tests.support import onnx_models, tflite_models
+from edgetop.cli.board import inspection_text
+from tests.support import interpreters, onnx_models, tflite_models
 from tests.support.commands import edgetop as run_edgetop
 from tests.support.gguf_models import gguf, language_model
 
@@ -123,6 +124,28 @@ def test_the_division_among_providers_is_shown_and_documented(folder):
     assert "  XNNPACK    0 operators\n" in text
     assert "  left out   this build of ONNX Runtime has no Xnnpack" in text
     assert json.loads(inspect(folder, DEMO / "demo.onnx", "--json").stdout)["placement"] is None
+
+
+def test_a_runtime_that_does_not_say_what_a_provider_takes_leaves_it_unknown(folder, tmp_path):
+    (tmp_path / "tiny.onnx").write_bytes(onnx_models.onnx_tiny())
+    python = interpreters.with_runtime(tmp_path)
+    module = tmp_path / "runtime" / "onnxruntime.py"
+    more = "SessionOptions.add_session_config_entry = set_default_logger_severity = lambda *given: None\n"
+    module.write_text(f"{module.read_text()}\n{more}")
+    asked = tmp_path / "tiny.onnx", "--provider", "CPU", "--engine-python", python
+    placed = json.loads(inspect(folder, *asked, "--json").stdout)["placement"]
+    assert placed["providers"] == [{"name": "CPU", "asked": True, "operators": None, "op_types": None}]
+    text = inspect(folder, *asked).stdout
+    assert "  CPU        -\n" in text
+    assert "this version of ONNX Runtime does not say which operators a provider takes" in text
+
+
+def test_a_provider_that_takes_nothing_is_said_even_if_the_runtime_gives_no_reason():
+    one = {"asked": True, "op_types": {}}
+    providers = [one | {"name": "OpenVINO", "operators": 0}, one | {"name": "CPU", "operators": 3}]
+    placed = {"runtime": "onnxruntime 1", "providers": providers, "left_out": None, "reasons": []}
+    said = "OpenVINO takes no operator, and the runtime gives no reason"
+    assert said in "\n".join(inspection_text._providers({"placement": placed}))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 from textual.drivers.headless_driver import HeadlessDriver
 from textual.events import MouseDown, MouseScrollDown, MouseScrollUp, MouseUp
+from textual.widgets import OptionList
 
 from edgetop.session.events import Order
 from edgetop.ui.charts import GUTTER
@@ -73,6 +74,9 @@ async def test_a_session_is_chosen_by_a_click_and_opened_by_two(monkeypatch: pyt
         await click(screen, "Esc close")
         assert shelf.asked == []
         await on(shelf, screen)
+        await screen.pilot.click(OptionList, offset=(60, 20), times=2)  # below the last session
+        await screen.settle()
+        assert shelf.asked == []
         await click(screen, "[b]old[/b]", times=2)
         assert shelf.asked == [("show", "[b]old[/b]", False)]
 
@@ -86,6 +90,34 @@ async def test_the_keys_of_panes_show_one_after_the_other_and_the_title_leads_ba
         assert len(screen.panes) > 3
         await screen.press("8")
         await click(screen, " panes ")
+        assert len(screen.panes) > 3
+
+
+async def test_each_key_of_a_pair_is_clicked_whatever_its_length() -> None:
+    async with opened(measured(600), (240, 40), keys={"closer": "f5"}) as screen:
+        await screen.press("f5", "f5")
+        for alone in ([], ["1"]):
+            await screen.press(*alone)
+            axis = screen.monitor.view.axis
+            await mouse(screen, "status", (screen.rows[-1].index(" f5Z ") + 2, 0))
+            closer = screen.monitor.view.axis
+            assert closer.to_s - closer.from_s < axis.to_s - axis.from_s
+            await mouse(screen, "status", (screen.rows[-1].index("f5Z ") + 2, 0))
+            wider = screen.monitor.view.axis
+            assert wider.to_s - wider.from_s > closer.to_s - closer.from_s
+
+
+async def test_a_double_click_on_a_title_runs_its_command_once_and_nothing_below() -> None:
+    async with opened(measured(20), (120, 40)) as screen:
+        pane, ran = screen.monitor._panes["heat"], list[str]()
+        run = pane._command
+        pane._command = lambda command: (ran.append(command), run(command))  # type: ignore[assignment,func-returns-value]
+        await mouse(screen, "hotspots", (5, 2))
+        await screen.press("2")
+        assert set(screen.panes) == {"heat"}
+        await mouse(screen, "heat", (5, 2))
+        await click(screen, "Esc back", times=2)
+        assert ran == ["back"]
         assert len(screen.panes) > 3
 
 

@@ -106,14 +106,17 @@ def _placed(spec: "EngineSpec", providers: tuple["WithOptions", ...], python: Pa
     asked = {name.removesuffix("ExecutionProvider").lower(): name for name, _ in providers}
     ran = {name.lower(): types for name, types in found.operators.items()}
     written = {**asked, **{name.lower(): name for name in found.operators}}
+    is_known = any(map(sum, (types.values() for types in ran.values())))
     return {
         "runtime": found.runtime,
         "providers": [
             {
                 "name": written[key],
                 "asked": key in asked,
-                "operators": sum(ran.get(key, {}).values()),
-                "op_types": dict(sorted(ran.get(key, {}).items(), key=lambda one: (-one[1], one[0]))),
+                "operators": sum(ran.get(key, {}).values()) if is_known else None,
+                "op_types": dict(sorted(ran.get(key, {}).items(), key=lambda one: (-one[1], one[0])))
+                if is_known
+                else None,
             }
             for key in dict.fromkeys([*asked, *sorted(ran)])
         ],

@@ -136,16 +136,23 @@ def _providers(document: Document) -> Iterator[str]:
 
     yield f"providers  as {clean(placed['runtime'])} would divide the model, after its basic optimisations:"
     for one in placed["providers"]:
-        kinds = [f"{shortened(kind, _NAME_CELLS)} {count}" for kind, count in one["op_types"].items() if kind]
+        kinds = [f"{shortened(kind, _NAME_CELLS)} {count}" for kind, count in (one["op_types"] or {}).items() if kind]
         rest = [f"and {len(kinds) - TYPES} more types"] if len(kinds) > TYPES else []
         shown = f": {', '.join([*kinds[:TYPES], *rest])}" if kinds else ""
-        yield f"  {shortened(one['name']):<10} {formatting.quantity(one['operators'], 'operator')}{shown}"
+        number = UNKNOWN if one["operators"] is None else formatting.quantity(one["operators"], "operator")
+        yield f"  {shortened(one['name']):<10} {number}{shown}"
     asked = [one for one in placed["providers"] if one["asked"]]
     fell_back = any(one["operators"] and not one["asked"] for one in placed["providers"])
+    if any(one["operators"] is None for one in placed["providers"]):
+        yield "  unknown    this version of ONNX Runtime does not say which operators a provider takes"
     if placed["left_out"]:
         yield f"  left out   {clean(placed['left_out'])}"
-    elif fell_back and asked and not placed["reasons"]:
-        yield "  why        the runtime gives no reason why operators fell back"
+    elif not placed["reasons"]:
+        for one in asked:
+            if one["operators"] == 0:
+                yield f"  why        {shortened(one['name'])} takes no operator, and the runtime gives no reason"
+        if fell_back and any(one["operators"] for one in asked):
+            yield "  why        the runtime gives no reason why operators fell back"
     for reason in placed["reasons"]:
         yield f"  why        {clean(fallback_text(reason['text'], reason['operators']))}"
 

@@ -6,6 +6,7 @@ The process that forks must have only one thread, so it must not have imported a
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from .engine_error import typed_line
 
 POLL_S = 0.05
 MOST_BYTES = 1 << 20  # size of an answer
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class CallFailedError(Exception):
@@ -29,8 +31,11 @@ class ForkedCall:
     def __init__(self, call: Callable[[], Any]) -> None:
         """Start the process. `call` returns a value that JSON can hold. What it prints goes to stderr."""
         self._data_fd, write_fd = os.pipe()
+        self._has_ended = False
+        parent = os.getpid()
         self._pid = os.fork()
         if self._pid == 0:
+            _end_with(parent)
             _answer(call, self._data_fd, write_fd)
         os.close(write_fd)
 
@@ -45,7 +50,7 @@ class ForkedCall:
             data = self._received(until_s)
             status = self._exit_words()
         finally:
-            self._end()
+            self.end()
         try:
             answer = json.loads(data)
         except ValueError:
@@ -79,7 +84,11 @@ class ForkedCall:
             return "it ended the process with exit status %d" % found.si_status
         return "it crashed: %s" % signal.Signals(found.si_status).name
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """End the process, with the processes that it started. Do nothing if that is done."""
+        if self._has_ended:
+            return
+        self._has_ended = True
         with contextlib.suppress(OSError):
             os.kill(self._pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
@@ -87,6 +96,17 @@ class ForkedCall:
         with contextlib.suppress(OSError):
             os.waitpid(self._pid, 0)
         os.close(self._data_fd)
+
+
+def _end_with(parent: int) -> None:
+    """Make the kernel kill this process when the process `parent`, which has forked it, ends (prctl(2)).
+
+    A signal to the group of the parent does not reach this process, which has a group of its own.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # not Linux
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the kernel knew
+        os._exit(1)
 
 
 def _answer(call: Callable[[], Any], read_fd: int, write_fd: int) -> None:

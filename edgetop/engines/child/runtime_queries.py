@@ -54,16 +54,23 @@ def inventory() -> Dict[str, Any]:
     """
     installed = {name: runtime.module for name, runtime in RUNTIMES.items() if _is_installed(runtime.module)}
     points = entry_points(GROUP)
-    numpy = ForkedCall(lambda: _module("numpy")) if _is_installed("numpy") else None
-    runtimes = {name: ForkedCall(functools.partial(_runtime, name, module)) for name, module in installed.items()}
-    plugins = {name: ForkedCall(functools.partial(_why_unusable, name)) for name in points}
-    until_s = time.monotonic() + PATIENCE_S
-    return {
-        "python": platform.python_version(),
-        "numpy": None if numpy is None else _described(numpy, until_s),
-        "runtimes": {name: _described(call, until_s) for name, call in runtimes.items()},
-        "plugins": {name: _plugin(point, plugins[name], until_s) for name, point in points.items()},
-    }
+    with contextlib.ExitStack() as calls:
+
+        def begin(ask: Callable[[], Any]) -> ForkedCall:
+            call = ForkedCall(ask)
+            calls.callback(call.end)
+            return call
+
+        numpy = begin(lambda: _module("numpy")) if _is_installed("numpy") else None
+        runtimes = {name: begin(functools.partial(_runtime, name, module)) for name, module in installed.items()}
+        plugins = {name: begin(functools.partial(_why_unusable, name)) for name in points}
+        until_s = time.monotonic() + PATIENCE_S
+        return {
+            "python": platform.python_version(),
+            "numpy": None if numpy is None else _described(numpy, until_s),
+            "runtimes": {name: _described(call, until_s) for name, call in runtimes.items()},
+            "plugins": {name: _plugin(point, plugins[name], until_s) for name, point in points.items()},
+        }
 
 
 def _is_installed(module: str) -> bool:
