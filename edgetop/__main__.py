@@ -1,8 +1,8 @@
 """Entry point of `python -m edgetop`. edgetop also runs this file to start further processes of itself.
 
-Python looks for modules in the current folder first (with `-m`), or in this file's folder. Both are removed from the
-path. Files in the current folder would otherwise run as edgetop's code, and files in this folder would hide modules of
-the same names.
+Python looks for modules in the current folder first (with `-m`), or in this file's folder. These two folders are
+removed from the path. Otherwise, files in the current folder would run as edgetop's code, and files in this folder
+would hide modules of the same names.
 """
 
 import os

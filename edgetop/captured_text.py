@@ -186,7 +186,10 @@ def _shape_of(token: str) -> str:
 
 
 def _prefix_of(text: str) -> str | None:
-    """Return the name of the program that put its prefix before most lines, such as `docker compose`, or None."""
+    """Return the name of the program that put its prefix before most lines of `text`, such as `docker compose`.
+
+    Return None if most lines have no known prefix.
+    """
     lines = [line for line in text[:_LOOKED_AT].split("\n") if line.strip()]
     for name, pattern in _PREFIXES.items():
         if lines and sum(1 for line in lines if pattern.match(line)) >= _SHARE * len(lines):

@@ -89,7 +89,8 @@ class CompleteEngine(Engine, Protocol):
     def profile(self) -> tuple[int, Sequence[TimedOperator]]:
         """Run the model once and time its operators. Return `(time of the whole run in ns, operators)`.
 
-        The time of the run that is not the time of an operator is shown as one more row.
+        edgetop shows the rest of the run's time, in which no operator ran, as a last operator named `outside
+        operators`.
         """
 
     def another(self) -> "Engine":

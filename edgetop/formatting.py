@@ -48,9 +48,9 @@ def milliseconds(ns: float) -> str:
 
 
 def unsettled_ms(ns: float) -> str:
-    """Format ns as a number of ms with about two significant digits, for a percentile of too few inferences.
+    """Format ns as a number of ms with about two significant digits.
 
-    A third digit would change with each new inference.
+    For a percentile of so few inferences that a third digit would change with each new inference.
 
     >>> [unsettled_ms(x) for x in (21_300, 999_940, 5_020_000, 56_400_000, 99_700_000, 2_163_000_000)]
     ['0.021', '1.0', '5.0', '56', '100', '2200']

@@ -82,7 +82,7 @@ def _pipx(prefix: Path) -> list[str]:
 
 
 def _uv_tool(prefix: Path, packages: Sequence[str]) -> list[str]:
-    """Return the uv command that installs edgetop again as a tool, with `packages` and the packages added before.
+    """Return the uv command that installs edgetop again as a tool, with `packages` and all packages added earlier.
 
     edgetop must be installed again, because an upgrade removes what `uv pip install` added. Raises ValueError if uv's
     receipt does not say where edgetop came from: without that, uv would look for edgetop on an index.

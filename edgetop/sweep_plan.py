@@ -117,7 +117,7 @@ class Settings:
 
 @frozen
 class Run:
-    """One session of a sweep. It is planned or over."""
+    """One run of a sweep: the settings to try, and the figures of its session once it has ended."""
 
     repetition: int  # from 1
     settings: Settings
@@ -156,9 +156,9 @@ class Plan:
         return (*several, *(name for name, each in texts.items() if len(each) > 1)) or ("model",)
 
     def name_of(self, settings: Settings) -> str:
-        """Return a name for a combination: the values of the settings that vary in this sweep.
+        """Return a name for a combination: the values of the settings that vary in this sweep, such as `2 threads CPU`.
 
-        If these have no text, the name is the program's name.
+        If none of these settings has a value, the result is the name of the program that the sweep runs.
         """
         return settings.words(self.varied) or self.program or ""
 
@@ -223,14 +223,18 @@ def ordered(combinations: Sequence[Settings], repeat: int, seed: int, program: s
 def write_plan(folder: Path, plan: Plan) -> None:
     """Write the plan to its file in `folder`. Raises OSError.
 
-    Values of options that run or load something are left out, so that a plan from somebody else cannot run commands.
+    The values of options that run commands or load files are left out, so that a plan from somebody else cannot run
+    commands.
     """
     document = {"format_version": FORMAT_VERSION, **asdict(without_orders(plan))}
     write_file(folder / FILE, json.dumps(document, indent=1))
 
 
 def without_orders(plan: Plan) -> Plan:
-    """Return the plan without the values of options that run or load something. The names of these options are kept."""
+    """Return the plan without the values of options that run commands or load files.
+
+    The options are those in ORDERS, and `--metric`. Their names are kept.
+    """
     names = [name for name in ORDERS if any(word.startswith(f"{name}=") for word in plan.options)]
     wanted = {name: value for name, value in plan.wanted.items() if name != "metric"}
     if plan.wanted.get("metric"):

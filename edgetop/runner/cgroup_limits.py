@@ -168,7 +168,7 @@ def _scope(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[
 
 
 def _ran(command: Sequence[str]) -> tuple[str, str | None]:
-    """Run a command that enters a cgroup. Return the output, and why the command failed, or None if it succeeded."""
+    """Run a command that enters a cgroup. Return `(output, failure)`; `failure` says why it failed, or is None."""
     try:
         done = subprocess.run(  # noqa: S603  systemd-run or a shell of the system
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
@@ -214,7 +214,8 @@ def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[l
 def _counting(limit: Limit, memberships: str, mounts: str, root: Root) -> Path | None:
     """Make a cgroup of version 1 that limits nothing, and counts the CPU time of all processes in it.
 
-    Return its folder, or None if no cgroup can be made, or if the cgroup with the CPU limit counts the time already.
+    Return the cgroup's folder. Return None if no cgroup can be made, or if it is not needed because the cgroup with the
+    CPU limit counts CPU time too.
     """
     parents = folders_of(memberships, mounts, CPUACCT)
     # Often the controllers `cpu` and `cpuacct` are in one hierarchy.

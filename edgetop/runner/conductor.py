@@ -1,9 +1,8 @@
 """The conductor runs a session, on a thread of its own.
 
 The conductor takes a step every 0.75 s, more often if there is much data or a program is watched, and at once when a
-sign of throttling changes. In each step, it collects the engine's
-inferences and the sensors' readings into a batch, passes the batch to the recorder and to the screen, and decides
-whether the session is over.
+throttle signal changes. In each step, it collects the engine's inferences and the sensors' readings into a batch,
+passes the batch to the recorder and to the screen, and decides whether the session is over.
 """
 
 import contextlib
@@ -82,9 +81,10 @@ class Conductor:
         """Prepare a session. Nothing runs until `start` is called.
 
         `recorder` stores each batch, and `feed` passes each batch to the screen; without a recorder, nothing is
-        recorded. `derived` makes, for each session, a function that returns the events to record with a batch.
-        `rotation` provides the next sessions (`--rotate`), or is None. `measure_shapes` asks the runtime for tensor
-        shapes that do not follow from the model's file.
+        recorded. `derived` is called once for each session. It returns a function that finds events, such as
+        throttling, in a batch, and these events are added to the batch. `rotation` provides the next sessions
+        (`--rotate`), or is None. `measure_shapes` asks the runtime for tensor shapes that do not follow from the
+        model's file.
         """
         self._engine = engine
         self._sensors = sensors
@@ -191,8 +191,9 @@ class Conductor:
             self.began_measuring.set()
 
     def _wait(self) -> None:
-        """Wait until the next step is due, and collect the engine's records often enough
-        that its buffer cannot overflow.
+        """Wait until the next step is due.
+
+        Meanwhile, collect the engine's records often enough that the engine's buffer cannot overflow.
         """
         due_ns = self._clock.monotonic_ns() + int(self._tick_s * NS)
         while self._poll_due_ns < due_ns and not self._is_engine_over:

@@ -100,9 +100,9 @@ def _built(runtime: Runtime, dockerfile: Path, name: str | None, say: Say) -> Im
 
 
 def _set_up(runtime: Runtime, image: Image, setup: str, arguments: Sequence[str], say: Say) -> Image:
-    """Return the image as it is after the shell command `setup`, which runs in the current folder.
+    """Run the shell command `setup` on the image, in the current folder, and return the image that results.
 
-    If the same command has run on the same image before, that result is returned.
+    If the same command has run on the same image before, the image that resulted then is returned.
     """
     folder = str(Path.cwd())
     parts = [image.id, setup, folder, *arguments, *_contents(setup)]

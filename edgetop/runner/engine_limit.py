@@ -66,9 +66,7 @@ def limit_of(given: Sequence[Mapping[str, float]]) -> Limit:
 
 
 def refuse_unlimiting(limit: Limit, memory_bytes: int, cpus: int) -> None:
-    """Raise InputError if a limit has no effect, because it is above the machine's
-    `memory_bytes` or number of `cpus`.
-    """
+    """Raise InputError if a limit has no effect, because the machine has less `memory_bytes` or fewer `cpus`."""
     if limit.memory_bytes is not None and limit.memory_bytes > memory_bytes:
         has, given = (f"{size / 2**20:,.0f} MiB" for size in (memory_bytes, limit.memory_bytes))
         raise InputError(f"--limit memory: {given} limits nothing, because this machine has {has}", "give less")

@@ -1,4 +1,4 @@
-"""What an engine reports when it has loaded a model: what it really uses, and what was assumed or left out."""
+"""What the runtime really uses after it has loaded a model, and the warnings about it for the session's log."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +12,11 @@ from edgetop.session.manifest import Variant
 
 
 def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severity, str]]:
-    """Yield `(kind, severity, message)` of an event for each thing that was assumed or left out at loading."""
+    """Yield `(kind, severity, message)` of an event for each warning about the loaded model.
+
+    There is a warning for an assumed shape or signature, for a provider that the runtime left out, and for operators
+    that do not run on the requested provider.
+    """
     yield from (("assumed-shape", "warning", sentence) for sentence in loaded.assumptions)
     if loaded.other_signatures:
         others = ", ".join(loaded.other_signatures)
@@ -25,7 +29,7 @@ def loading_warnings(loaded: Loaded) -> Iterator[tuple[kinds.RemarkKind, Severit
 
 
 def loaded_variant(variant: Variant, loaded: Loaded) -> Variant:
-    """Return a copy of `variant` with what the loading of the model showed about the model and its engine."""
+    """Return a copy of `variant` with what the engine reported after loading the model, such as its providers."""
     engine = replace(
         variant.engine, runtime=loaded.runtime, version=loaded.version, providers=loaded.providers,
         init_ns=loaded.init_ns, compile_ns=loaded.compile_ns, settings=loaded.settings,

@@ -63,7 +63,7 @@ def _empty_digest(file_bytes: int) -> Digest:
 class Work:
     """Computes the FLOPs and bytes of the model's operators from the model's file, on a thread during the warm-up.
 
-    What cannot be computed in time stays unknown.
+    FLOPs and bytes that are not computed within a time limit stay unknown.
     """
 
     def __init__(self, model: Model, ask: "Callable[[], RuntimeShapes | None]" = lambda: None) -> None:

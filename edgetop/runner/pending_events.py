@@ -45,7 +45,7 @@ class PendingEvents:
                 self._standing.append(event)
 
     def extend(self, events: tuple[Event, ...]) -> None:
-        """Add events that have their session time already."""
+        """Add events whose times are already in session time."""
         with self._lock:
             self._events.extend(events)
 

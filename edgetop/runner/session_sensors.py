@@ -39,7 +39,7 @@ class SessionSensors:
         self._shift_ns = 0  # time from the first session's origin to that of this one
 
     def start(self, on_throttling: Callable[[], object] = lambda: None) -> None:
-        """Begin to read the sensors of the board. A thread calls `on_throttling` when a sign of throttling changes."""
+        """Begin to read the sensors of the board. A thread calls `on_throttling` when a throttle signal changes."""
         self._add(self._board)
         self._sampler.start(on_throttling)
 
@@ -63,9 +63,10 @@ class SessionSensors:
         self._shift_ns += after_ns
 
     def drain(self) -> tuple[Readings, tuple[Event, ...]]:
-        """Return the readings and events since the last call, with their times in session time.
+        """Return `(readings, events)` since the last call, with their times in session time.
 
-        If a latent source has its first value above 0 among them, its sensors are added to the manifest.
+        A latent source (one that has had no value above 0 so far) gets its sensors into the manifest when `readings`
+        has its first value above 0.
         """
         readings, events = self._sampler.drain()
         if len(readings) and int(readings["sensor"].max()) >= self._known:
@@ -105,9 +106,7 @@ class SessionSensors:
         )
 
     def engine_reloads(self) -> None:
-        """Prepare for another process of the engine, so that the loss of the present
-        process's sensors is not reported.
-        """
+        """Do not report the loss of the present engine process's sensors, because another process takes its place."""
         self._is_engine_away = True
 
     def of_one_engine(self, events: Sequence[Event]) -> tuple[Event, ...]:

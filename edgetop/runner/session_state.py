@@ -141,7 +141,7 @@ class SessionState:
         self._events.add(body, "info", "engine", message, monotonic_ns=monotonic_ns)
 
     def add_events(self, events: tuple[Event, ...]) -> None:
-        """Add events that have their session time already. May be called from any thread."""
+        """Add events whose times are already in session time. May be called from any thread."""
         self._events.extend(events)
 
     def take_events(self) -> tuple[Event, ...]:
@@ -174,10 +174,10 @@ class SessionState:
             self._amend(model=replace(self.manifest.model, precision=dtype))
 
     def data_dependent(self, types: Mapping[str, int], inputs: Mapping[str, Collection[str]]) -> None:
-        """Add a warning, at most once, if the work of operators depends on the values of an input that is made up.
+        """Add a warning if the work of operators depends on the values of an input that edgetop generates.
 
-        `types` has the number of such operators by type. `inputs` has, by type, the names of the inputs that matter; a
-        type that is missing may depend on any input.
+        Later calls add no second warning. `types` has the number of such operators by type. `inputs` has, by type, the
+        names of the inputs that matter; a type that is missing may depend on any input.
         """
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
         if self._dependence_reported or not types or not made_up:

@@ -63,10 +63,10 @@ class Surroundings:
         return following
 
     def began(self, t_ns: int, *, may_begin_anew: bool = False) -> None:
-        """Note that the measured phase begins at the session time `t_ns`, from which on
-        use of the CPU by others counts.
+        """Note that the measured phase begins at the session time `t_ns`.
 
-        `may_begin_anew` says that the phase may begin once more, when a watched program runs its first inference.
+        From then on, the CPU use of other processes counts. `may_begin_anew` says that the phase may begin once more,
+        when a watched program runs its first inference.
         """
         if self._may_begin_anew and self._latest:
             self._temperatures = self._latest

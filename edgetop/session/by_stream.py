@@ -10,7 +10,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 class ByStream:
-    """A table of seconds split by stream: the rows of any one stream are had from it by the stream's number."""
+    """Splits a table of seconds by stream: `of` returns the rows of one stream."""
 
     def __init__(self, seconds: Seconds) -> None:
         self.seconds = seconds
@@ -26,11 +26,11 @@ class ByStream:
         return self._numbers
 
     def of(self, number: int) -> Seconds:
-        """Return the rows of stream `number`: one for each second of the table, with zero
-        counts if the stream did not run.
+        """Return the rows of stream `number`: one for each second of the table.
 
-        If only stream 0 ran in a second, its row is a copy of the row of the whole second. The jitter in such a copy
-        also counts the difference from the previous inference, which may be of another stream.
+        A second in which the stream did not run has a row with zero counts. If only stream 0 ran in a second, its row
+        is a copy of the row of the whole second. The jitter in such a copy also counts the difference from the previous
+        inference, which may be of another stream.
         """
         if number not in self._made:
             self._made[number] = self._of(number)

@@ -58,7 +58,7 @@ class RecordsLost(Body):
 
 @frozen
 class StreamSeen(Body):
-    """A watched program used another model for the first time. `number` is the model's stream number."""
+    """A watched program used a model that it had not used before. `number` is the model's stream number."""
 
     kind = "stream"
     number: int
@@ -66,9 +66,7 @@ class StreamSeen(Body):
 
 @frozen
 class DataDependent(Body):
-    """Some operators take more or less work depending on their input, but the input of this session is
-    not real data.
-    """
+    """Some operators take more or less work depending on their input, but this session's input is not real data."""
 
     kind = "data-dependent"
     types: str  # of these operators, with commas between
@@ -207,7 +205,7 @@ class ProfileBursts(Body):
 
 @frozen
 class TurnsBegan(Body):
-    """The variants of an A/B session began to alternate, as `plan` says."""
+    """The variants of an A/B session began to alternate. `plan` says when each variant runs."""
 
     kind = "ab-turns"
     plan: Plan = part()
@@ -215,7 +213,7 @@ class TurnsBegan(Body):
 
 @frozen
 class LoadBegan(Body):
-    """Both models of an A/B session were loaded again and began to alternate, as `plan` says."""
+    """Both models of an A/B session were loaded again and began to alternate. `plan` says when each model runs."""
 
     kind = "ab-load"
     load: int  # number of the load: 1 for the second

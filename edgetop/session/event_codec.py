@@ -76,9 +76,9 @@ class _Shape:
         return values
 
     def plain(self, body: object) -> dict[str, object]:
-        """Return the event data of `body`, which this program made.
+        """Return the event data of `body`, an event that this version of edgetop created.
 
-        For a body that was made from stored data, use `changes`.
+        For a body that was decoded from stored data, use `changes`.
         """
         data: dict[str, object] = {}
         for each in self.in_order:
@@ -90,9 +90,7 @@ class _Shape:
         return {**data, **getattr(body, self.others)} if self.others else data
 
     def changes(self, body: object, read_from: Mapping[str, object]) -> dict[str, object]:
-        """Return the event data of those fields of `body` that differ from `read_from`, the
-        data from which `body` was made.
-        """
+        """Return the event data of the fields of `body` that were changed since `body` was made from `read_from`."""
         found = {}
         for each in self.keys:
             value = getattr(body, each.field)

@@ -12,9 +12,10 @@ def optional() -> Any:
 
 
 def of_phases(*names: PhaseName) -> Any:
-    """Return a dataclass field whose default is None, for an event class with a field `phase`.
+    """Return a dataclass field, with the default None, for an event class that has a field `phase`.
 
-    If the value is None, the event's data has null in the phases `names`, and lacks the key in any other phase.
+    If the value is None, the key is left out of the event's data. Only in the phases `names` does the data have the
+    key, with null.
     """
     return field(default=None, metadata={"is_written": lambda body, value: value is not None or body.phase in names})
 

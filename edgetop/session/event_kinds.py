@@ -339,9 +339,7 @@ class SessionImported(Body):
 
 @frozen
 class ToolSummary(Body):
-    """The figures that another tool printed for all inferences together, named as in a
-    report's JSON under `latency`.
-    """
+    """The figures that another tool printed for all inferences. Their keys are those of `latency` in reports."""
 
     kind = "tool-summary"
     tool: str

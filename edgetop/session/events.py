@@ -51,9 +51,7 @@ class Event:
 
     @property
     def is_landmark(self) -> bool:
-        """Whether a replay can jump to this event: a warning or critical event, or an
-        event whose kind is in LANDMARKS.
-        """
+        """Whether a replay can jump to this event: a warning, a critical event, or one whose kind is in LANDMARKS."""
         return self.severity != "info" or self.kind in LANDMARKS
 
 

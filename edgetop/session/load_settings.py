@@ -64,8 +64,9 @@ class Load:
 
     @property
     def stream_hz(self) -> float | None:
-        """Mean requested inferences per second of one stream, pauses of a duty cycle
-        included; None if no rate is set.
+        """The mean number of requested inferences per second in one stream, including the pauses of a duty cycle.
+
+        None if no rate is set.
         """
         if not self.is_paced or self.rate_hz is None:
             return None
@@ -74,12 +75,12 @@ class Load:
 
     @property
     def asked_hz(self) -> float | None:
-        """Mean requested inferences per second of all streams together; None if no rate is set."""
+        """The mean number of requested inferences per second in all streams together; None if no rate is set."""
         return None if self.stream_hz is None else self.stream_hz * self.streams
 
     @property
     def longest_rest_ns(self) -> int:
-        """Longest time in ns between planned starts. Poisson arrivals exceed it once in half a billion pauses."""
+        """The longest time in ns between planned starts. Of Poisson arrivals, one pause in half a billion is longer."""
         rest_ns = (self.delay_ns or 0) + (self.duty_off_ns or 0)
         if self.is_paced and self.rate_hz is not None:
             rest_ns += int(1e9 / self.rate_hz * (20 if self.mode == "poisson" else 1))

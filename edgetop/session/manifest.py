@@ -379,8 +379,9 @@ class Manifest:
 
     @property
     def began_utc(self) -> str:
-        """The wall time at which the session began, in ISO 8601, corrected if the wall
-        clock was set during the session.
+        """The wall time at which the session began, in ISO 8601.
+
+        If the wall clock was set during the session, the time is corrected.
         """
         wall, said = self.wall_time(), wall_time_at(Anchor(0, self.created_utc))
         is_same = wall and said and abs(wall.origin_us - said.origin_us) < _SET_LATER_US

@@ -31,9 +31,9 @@ class Phases:
 
     @property
     def used_from_ns(self) -> int | None:
-        """The time in ns from which use of CPU and memory counts; None if it is not known yet.
+        """The time in ns from which the use of CPU and memory is measured; None if it is not known yet.
 
-        Use counts from the start of watching for a watched program, and from the start of the measured phase otherwise.
+        For a watched program, it is the start of watching. Otherwise, it is the start of the measured phase.
         """
         return self.measured_from_ns if self.program_from_ns is None else self.program_from_ns
 

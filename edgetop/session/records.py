@@ -229,8 +229,9 @@ class Overlap:
 
     @property
     def mean(self) -> float | None:
-        """The mean number of inferences in progress, without the times in which none was in
-        progress; None without inferences.
+        """The mean number of inferences in progress.
+
+        Time in which no inference was in progress does not count. None without inferences.
         """
         return self._sum_ns / self._busy_ns if self._busy_ns else None
 

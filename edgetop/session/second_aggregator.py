@@ -39,7 +39,7 @@ class SecondAggregator:
 
     Inferences must be added in the order in which they started. A second is complete when an inference of a later
     second arrives, or when `close` is called. Seconds without inferences get rows too, unless a pause is longer than
-    MOST_EMPTY_S seconds: wrong times of other programs could otherwise fill the memory.
+    MOST_EMPTY_S seconds: a wrong time from a watched program could otherwise fill the memory with rows.
     """
 
     def __init__(
@@ -126,8 +126,9 @@ class _Statistics:
         self._response = Summary(response_ns(last)) if is_paced else None
 
     def second(self, t_ns: int, inferences: Inferences) -> Seconds:
-        """Return the row of the second that begins at `t_ns`, from all inferences of the
-        measured phase that began in it.
+        """Return the row of the second that begins at `t_ns`.
+
+        `inferences` are all inferences of the measured phase that began in this second.
         """
         counted = measured(inferences)
         second = self._service.second(t_ns, counted["latency_ns"])

@@ -16,8 +16,7 @@ Samples = dict[str, list[tuple[int, float]]]  # (time in ns, value) by sensor id
 
 
 def sensors_of(stream: int) -> tuple[str, str]:
-    """Return the ids of the two sensors with the input size (in elements) and the latency (in
-    ms) of a stream's sampled calls.
+    """Return the ids of two sensors for the sampled calls of a stream: input size (in elements) and latency (in ms).
 
     >>> sensors_of(0)
     ('input/0-size', 'call/0-sized')

@@ -1,8 +1,8 @@
 """The statistics of each second of a session with a language model, including its tokens.
 
-A token belongs to the second in which it was ready. A request belongs to the second in which it ended. What is added
-after the row of its second was made belongs to the next row: a watched program shows a request's first token and its
-end late. Only tokens and requests of phase `measure` count.
+A token belongs to the second in which it was ready. A request belongs to the second in which it ended. A token or
+request that arrives after the row of its second was made is counted in the next row: from a watched program, the first
+token and the end of a request arrive late. Only tokens and requests of phase `measure` count.
 """
 
 from dataclasses import replace

@@ -65,8 +65,7 @@ def trips_c(manifest: Manifest) -> dict[int, float]:
 
 
 def zones_of_interest(infos: Iterable[SensorInfo]) -> list[SensorInfo]:
-    """Return the temperature sensors of processors, or all temperature sensors if no sensor
-    is known to be of a processor.
+    """Return the temperature sensors of processors. If no sensor is known to be one, return all temperature sensors.
 
     >>> infos = [SensorInfo(f"temp/{label}", "C", "a file") for label in ("nvme:Composite", "k10temp:Tctl", "soc")]
     >>> [info.label for info in zones_of_interest(infos)]

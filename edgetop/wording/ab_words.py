@@ -32,7 +32,10 @@ def difference_words(ratio: Ratio | None, smallest: float | None) -> str:
 
 
 def choice_words(ratio: Ratio | None) -> str:
-    """Return which of A and B to use, judged by p50. `ratio` is B divided by A, or None if unknown."""
+    """Return which of A and B to use, judged by p50, or that more turns are needed to tell A and B apart.
+
+    `ratio` is B divided by A, or None if unknown.
+    """
     if ratio is None or ratio.verdict == "unknown":
         return "more turns, to tell A and B apart"
     if ratio.verdict == "same":

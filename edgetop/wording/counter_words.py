@@ -83,9 +83,10 @@ def operator_counter_columns(events: Sequence[OperatorEvents | None]) -> Mapping
 
 
 def notes_words(every: Mapping[str, int]) -> str:
-    """Return which numbers of events in operators are estimates, because only some events were noted, or "" if none is.
+    """Return a note on which numbers of events in operators are estimates, or "" if all are exact.
 
-    `every` has n for each kind of event of which every n-th event was noted. If n is 1, the number is exact.
+    `every` has n for each kind of event of which the profiler recorded every n-th event. If n is 1, the number is
+    exact.
 
     >>> notes_words({"cycles": 100_000, "page-faults": 1})
     'counted by notes of one in 100000 cycles: estimates'
