@@ -111,12 +111,12 @@ def batch_mean(
 ) -> Mean | None:
     """Return the sum of `amount` divided by the sum of `weight`, with its 95 % interval, or None without enough blocks.
 
-    `amount` and `weight` have one entry for each time block, in order of time, such as energy and duration. The time
-    blocks are joined to batches of about equal weight, at least `least_weight`. `lacking`: the weight of the time in
-    which nothing was read. It widens the interval, because the mean in this time is unknown. `at_ends`: None if each
-    reading is a sample at a point in time. If each reading is the mean since the previous reading, `at_ends` is the
-    uncertainty of the amount at the beginning and the end of the measured time. The interval then follows only from
-    `at_ends` and `lacking`.
+    `amount` and `weight` have one entry for each time block, in order of time: for a mean power, the energy and the
+    duration. Neighbouring blocks are joined to batches with about equal sums of `weight`, at least `least_weight`.
+    `lacking`: the weight of the time in which nothing was read. It widens the interval, because the mean in this time
+    is unknown. `at_ends`: None if each reading is a sample at a point in time. If each reading is the mean since the
+    previous reading, `at_ends` is the uncertainty of the amount at the beginning and the end of the measured time. The
+    interval then follows only from `at_ends` and `lacking`.
 
     For samples, the interval follows from the differences between successive batches. The scatter of all batches would
     also contain slow changes, which the readings show and which are no error (von Neumann 1941, Distribution of the

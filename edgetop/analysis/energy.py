@@ -350,7 +350,7 @@ def _why_power_is_unknown(rail: RailView, covered: float, statistics: Counted, l
 
 
 def _is_in_step(rail: RailView, statistics: Counted, load: Load) -> bool:
-    """Whether the mean of the readings may be wrong, because all of them fall on the same phase of the load's period.
+    """Whether the mean of the readings may be wrong, because all of them fall on the same point of the load's period.
 
     For example, if the board is busy for 30 ms of every 100 ms, and readings come evenly at 10 Hz, the energy may be
     wrong by half. `statistics`: the inferences of the session.

@@ -32,9 +32,10 @@ LEAST_COVERED = 0.5
 
 @frozen
 class EventFigures:
-    """What was counted for one inference, on average. The field names are keys of the report's JSON document.
+    """The mean number of events of each kind, such as cycles, that the CPU and the kernel counted in an inference.
 
-    A field is None if the event was not counted, or was counted in less than half of the measured phase.
+    A field is None if the event was not counted, or was counted in less than half of the measured phase. The field
+    names are keys of the report's JSON document.
     """
 
     cycles: float | None = None

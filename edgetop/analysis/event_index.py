@@ -100,8 +100,8 @@ class EventIndex:
     def competitor_at(self, second: int) -> tuple[str, bool]:
         """Return `(name, began)` for the busy process that was reported nearest to the session second `second`.
 
-        `began`: whether the process began to be busy within 3 s of `second`. The name is "" if no process was reported
-        near `second`.
+        `began`: whether the process had just started, and was reported within 3 s of `second`. The name is "" if no
+        process was reported near `second`.
         """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
         near = [dated for one in about for dated in self.in_second(Competing, one)]

@@ -53,7 +53,7 @@ class LatestInferences:
         return self._room[self._begin : self._end]
 
     def _move(self, wanted: int) -> None:
-        """Move the stored inferences to the front of a buffer that has room for `wanted` inferences, including them.
+        """Move the stored inferences to the front of a buffer that has room for `wanted` inferences in all.
 
         A buffer of a suitable size is used again, because filling new memory takes time.
         """
@@ -94,9 +94,9 @@ class LatestInferences:
         return self._room[self._begin + begin : self._end]
 
     def compare(self, seconds: Seconds) -> None:
-        """Drop the inferences of the last incomplete second and of all seconds before it.
+        """Find seconds of which not all inferences are stored, and drop these inferences and all earlier ones.
 
-        A second is incomplete if its row in `seconds` counts more inferences than are stored here.
+        `seconds` has the number of all inferences of each second.
         """
         rows = seconds.rows
         held = self._t_ns[self._begin : self._end]

@@ -34,7 +34,7 @@ class LongerOperators:
         self._by_name: dict[str, _Longer] = {}
 
     def add(self, burst: ProfileBurst) -> None:
-        """Add the slow inference of a profiling round, with the operator that took longer in it.
+        """Add a profiling round: its slow inference, and the operator that took longer than usual in this inference.
 
         A round without a slow inference (`burst.slow_ns` is None) changes nothing.
         """

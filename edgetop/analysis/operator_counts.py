@@ -69,7 +69,7 @@ class OperatorCounts:
 
     @property
     def events(self) -> Mapping[str, int]:
-        """Return a dict from the name of each counted event to n, if the time of every n-th such event was noted."""
+        """Return n for each counted kind of event, by name: the profiler noted every n-th event of this kind."""
         return self._every
 
     def of(self, key: Key) -> OperatorEvents | None:
@@ -107,9 +107,9 @@ def with_bytes(events: OperatorEvents | None, line_bytes: float | None) -> Opera
 
 
 def line_bytes_of(figures: EventFigures | None) -> float | None:
-    """Return the bytes that one cache miss fetches from memory, from what was counted in whole inferences.
+    """Return the bytes that one cache miss fetches from memory, or None if unknown.
 
-    None if unknown.
+    The bytes are computed from the events that were counted in whole inferences.
     """
     return figures.bytes / figures.cache_misses if figures and figures.bytes and figures.cache_misses else None
 

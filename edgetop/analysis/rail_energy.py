@@ -109,7 +109,7 @@ class RailEnergy:
     def add_aggregate(self, t_ns: int, until_ns: int, mean_w: float, high_w: float, last_w: float) -> None:
         """Add a span of time of which only a summary is known, instead of individual readings.
 
-        The span must begin after the last reading that was added. `t_ns` and `until_ns`: its begin and end in ns.
+        The span must begin after the last reading that was added. `t_ns` and `until_ns`: its start and end in ns.
         `mean_w`, `high_w` and `last_w`: the mean, the highest and the last power in W. The mean stands for the whole
         span, because gaps within the span are not visible.
         """
@@ -136,7 +136,7 @@ class RailEnergy:
             self._ahead = (self._ahead[0] - count, self._ahead[1]) if self._ahead[0] > count else None
 
     def until(self, until_ns: int) -> Integral:
-        """Return the energy of the phase from its begin to the session time `until_ns`, in ns.
+        """Return the energy of the phase from its start to the session time `until_ns`, in ns.
 
         The next call must have the same or a later time.
         """
@@ -283,7 +283,8 @@ def _spacing(intervals: Floats) -> tuple[float | None, bool]:
 class _Strips:
     """The trapezoids below the lines between successive readings.
 
-    The fields are arrays with an entry for each trapezoid: its begin and end in ns, and the power in W at both.
+    The fields are arrays with an entry for each trapezoid: its start and end in ns, and the power in W at its start and
+    end.
     """
 
     left_ns: Ints
@@ -327,7 +328,7 @@ def _cut(left: Ints, right: Ints, at_left: Floats, at_right: Floats) -> tuple[In
 def _strips(t_ns: Ints, low: Floats, high: Floats, from_ns: int, to_ns: int, bridged_ns: int) -> _Strips:
     """Return the trapezoids below the lines between successive readings, within `from_ns` to `to_ns`.
 
-    `t_ns`: the times of the readings. `low` and `high`: the power in W at the begin and the end of each line.
+    `t_ns`: the times of the readings. `low` and `high`: the power in W at the start and the end of each line.
     `bridged_ns`: the longest time between two readings in ns. A longer time is a gap and gets no trapezoid.
     """
     begin, end = t_ns[:-1], t_ns[1:]

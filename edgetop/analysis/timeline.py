@@ -242,14 +242,17 @@ class Points:
 
 
 class Timeline:
-    """Stores the lowest, mean and highest value of several quantities for each second, with a weight for the second."""
+    """Stores the lowest, mean and highest value of several quantities for each second, and the weight of the mean.
+
+    The weight is the number of values, such as inferences, in the second.
+    """
 
     def __init__(self, tracks: int = 1, *, has_top: bool = True) -> None:
         """Begin without values. `tracks` is the number of quantities.
 
         Each second has three figures of a quantity: low, middle and high. With `has_top`, a second also has a fourth
-        figure, the top, which is at least the high figure: for latencies, the high figure may be the p99 and the top
-        the maximum. Without `has_top`, the top is equal to the high figure.
+        figure, the top, which is at least the high figure. For example, the high figure of latencies is the p99, and
+        their top is the maximum. Without `has_top`, the top is equal to the high figure.
         """
         # A second is cleared before it is used, so that future seconds take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
@@ -280,9 +283,9 @@ class Timeline:
     def add(self, track: Ints, second: Ints, figures: Floats, weight: Floats) -> None:
         """Add n sets of figures, in the order in which they were measured.
 
-        `track` (the number of the quantity), `second` (the session second) and `weight` are arrays of shape (n,).
-        `figures` has n columns, and the rows low, middle, high and, with `has_top`, top. Seconds may repeat or come
-        late. Values from before the session are left out.
+        `track` (the number of the quantity), `second` (the session second) and `weight` (the number of values that the
+        set describes) are arrays of shape (n,). `figures` has n columns, and the rows low, middle, high and, with
+        `has_top`, top. Seconds may repeat or come late. Values from before the session are left out.
         """
         low, middle, high, *top = figures
         # `at` is slow if it has to convert types.

@@ -101,10 +101,10 @@ class TraceOverview:
         self._spans = sorted(span for place_s in places_s for span in self._spans_of(place_s, starts, lengths))
 
     def _spans_of(self, place_s: float, starts: Ints, lengths: Ints) -> list[tuple[float, float]]:
-        """Return the spans of the log, in s, from which windows are taken if `place_s` is the session's offset.
+        """Return the spans of the log from which windows are taken if `place_s` is the session's offset.
 
-        The spans have even distances. The first span contains the begin of the load, and the last span its end.
-        `place_s` is in s.
+        Each span is `(begin, end)`. The spans have even distances: the load begins in the first span, and ends in the
+        last. All times are in s.
         """
         first_s, last_s = starts[0] / NS - place_s, (starts[-1] + lengths[-1]) / NS - place_s
         begins = np.linspace(first_s - self._window_s / 4, last_s - self._window_s * 3 / 4, MOST_WINDOWS)
@@ -147,7 +147,7 @@ class TraceOverview:
             self._windows = {at: of for at, of in self._windows.items() if at % self._stride == 0}
 
     def _keep_samples(self, number: int, since_s: Floats, t_s: Floats, watts: Floats) -> None:
-        """Add samples to window `number`, as means of POINTS equal parts of an inference."""
+        """Add samples to window `number`. A window stores means, of which POINTS cover the time of an inference."""
         _, begins = np.unique(np.floor(since_s / self._step_s), return_index=True)
         sizes = np.diff(np.append(begins, len(since_s)))
         means = [np.add.reduceat(of, begins) / sizes for of in (t_s, watts)]
@@ -227,18 +227,19 @@ class _Fit:
     covered: float  # Share of the windows with inferences in which an offset was found.
 
     def is_in_order(self) -> bool:
-        """Whether the latencies explain the power better in their own order than in any other order."""
+        """Whether the latencies explain the power clearly better in their own order than in other orders."""
         return self.order >= LEAST_CONTRAST
 
     def is_whole(self) -> bool:
-        """Whether the load in the log begins and ends as it does in the session."""
+        """Whether most windows of the trace fit the session at this offset, and not a few inferences off."""
         return self.alignment.is_unique and self.covered >= LEAST_CONFIDENCE
 
     def is_proven_against(self, runs: Sequence["_Fit"]) -> bool:
-        """Return whether this fit is better than those at the other `runs` of the log, also where those are uncertain.
+        """Whether this offset is proven to be that of the session.
 
-        Another run of the same model fits where the load begins and ends, and may do so more clearly than the session's
-        own run.
+        `runs` are the fits at all offsets that were found in the log, including this fit. The offset is proven if there
+        is no other fit, if the trace fits the whole session (`is_whole`), or if the order of the latencies explains at
+        least as much of the power as at any other offset.
         """
         is_best = self.is_in_order() and self.order >= max(run.order for run in runs)
         return len(runs) == 1 or self.is_whole() or is_best

@@ -55,11 +55,12 @@ def offsets_of(watts: Floats, begin_s: float, bin_s: float, starts: Ints, length
 
 
 def _alike(busy: Floats, watts: Floats, first: int) -> list[int]:
-    """Return by how many bins the session may begin later than the trace, the best first.
+    """Return the possible distances of the session from the trace in bins, the best first.
 
-    Only places count at which the whole session lies in the trace. `busy` has the share of the time in inferences of
-    each bin, from the first inference on, which is in bin `first` of the session. `watts` has the mean power of each
-    bin of the trace.
+    A bin of the trace plus the distance is the session's bin of the same time, so the distance is negative if the
+    session begins after the trace. Only distances are returned at which the whole session lies in the trace. `busy` has
+    the share of the time in inferences of each bin, from the first inference on, which is in bin `first` of the
+    session. `watts` has the mean power of each bin of the trace.
     """
     margin = max(round(MARGIN * len(busy)), 2)
     shape = np.concatenate([np.zeros(margin), busy, np.zeros(margin)])

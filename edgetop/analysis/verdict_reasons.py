@@ -90,7 +90,7 @@ class SlowedBy:
 
 @frozen
 class TakenBy:
-    """What takes the CPU: a program, or another sign, such as the load of all other processes."""
+    """What takes the CPU: a program, or a measurement such as the CPU use of all other processes together."""
 
     clue: Clue
 

@@ -91,7 +91,7 @@ class Findings:
     names: Mapping[int, str] = field(default_factory=dict)  # Names by stream number, in a session with several streams.
 
     def named(self, number: int, alert: Alert) -> Alert:
-        """Return a copy of `alert` with the name of stream number `number`, or "" if there is only one stream."""
+        """Return a copy of `alert` that names the stream `number`. The name is "" if there is only one stream."""
         return replace(alert, stream=self.names.get(number, ""))
 
 
@@ -316,7 +316,7 @@ class Alerts(TracksReader):
     def fold(self, batch: Batch, streams: ByStream | None = None) -> None:
         """Take a further batch of the session.
 
-        `streams`: the seconds of the batch, divided by stream; None to divide them here.
+        `streams`: the seconds of the batch, divided by stream; if None, this method divides them.
         """
         self._by_stream = streams
         super().fold(batch)

@@ -131,7 +131,7 @@ def _grid() -> _Grid:
 
 @frozen
 class _Samples:
-    """Simulated boards that could have given the readings, with the probability of each in `weight`.
+    """Simulated boards that could have given the readings. `weight` has the probability of each board.
 
     All arrays have one element per board.
     """

@@ -109,9 +109,10 @@ class History:
         return np.asarray((np.nan_to_num(blocks.mean[self._throttling]) > 0).any(axis=0))
 
     def _only_rose(self, blocks: ReadingBlocks, at: int) -> bool:
-        """Whether no load clearly fell and no cooling clearly became stronger at the time block with index `at`.
+        """Whether all loads stayed or rose, and all cooling stayed or became weaker, at the time block with index `at`.
 
-        The mean from this time block on is compared with the mean of the time blocks just before it.
+        The mean from this time block on is compared with the mean of the time blocks just before it. Small changes do
+        not count.
         """
         mean = blocks.mean[self._drives]
         if not at or not len(mean):

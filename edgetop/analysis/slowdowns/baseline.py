@@ -105,10 +105,10 @@ def partial_baseline(points: Points) -> Baseline | None:
 
 
 def _best_split(points: Points) -> tuple[int, float]:
-    """Return the index of the point at which the latency changes most surely, and the size of the change.
+    """Return the index of the point at which a change of the latency is most certain, and the size of the change.
 
     The size is the change of the natural logarithm of the latency, times a million: above 0 for a rise. If the latency
-    does not change, the result is 0 and 0.0.
+    does not change, the result is (0, 0.0).
     """
     second, level = points["second"], points["level"].astype(np.float64)
     low = int(np.searchsorted(second, second[0] + LEAST_S))

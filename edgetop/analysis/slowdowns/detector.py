@@ -228,7 +228,7 @@ class Detector:
         return best + 1 if self._is_more_than_a_blip(windows[-best - 1 :], min(before_level, TOLERATED)) else 0
 
     def _check(self, span: Span, until_s: int) -> None:
-        """Store in `span`, a slow time, how surely the slow time is more than noise.
+        """Compute how certain it is that the slow time `span` is more than noise, and store the result in `span`.
 
         `until_s` is the session second at which the last window of `span` ends.
         """
@@ -289,9 +289,10 @@ class Detector:
     def _is_more_than_a_sparse_blip(self, points: Points, border: float, before_level: float) -> bool:
         """Whether a slow model is surely slower than before, even without the slowest two seconds, a possible hiccup.
 
-        `points` has the single latencies since the beginning of the slowdown. The two seconds left out are those with
-        most latency above `border`. The median of the other latencies is compared with `before_level`, the latency
-        before the slowdown. Each latency is the natural logarithm of (latency / baseline), times a million.
+        `points` has the individual latencies since the beginning of the slowdown. The two seconds left out are those
+        with most latency above `border`. The median of the other latencies is compared with `before_level`, the latency
+        before the slowdown. Each latency is the natural logarithm of (latency / baseline), times a million. If an
+        inference usually takes REACHED_ONCE_S seconds or more, the result is True.
         """
         assert self.baseline is not None
         if math.exp(self.baseline.level / NEPER) >= REACHED_ONCE_S * NS:
@@ -308,10 +309,10 @@ class Detector:
 
     @property
     def _earliest_s(self) -> int:
-        """Return the first second in which a new slowdown can begin, INTERRUPTION_S after the end of the last one.
+        """Return the first session second in which a new slowdown can begin.
 
-        The result is 0 if no slowdown has ended since the baseline. (If other processes took the CPU from the start,
-        this ended before the baseline, so a slowdown may follow at once.)
+        It is INTERRUPTION_S seconds after the end of the previous slowdown, or 0 if no slowdown has ended since the
+        baseline was measured.
         """
         is_own = self.ended_s and self.baseline is not None and self.baseline.from_s < self.ended_s
         return self.ended_s + INTERRUPTION_S if is_own else 0

@@ -146,7 +146,7 @@ class Curve:
 
 @dataclass(slots=True)
 class EqualPosition:
-    """Converts the times per token of each second to what they would be at the first position of the context.
+    """Converts the times per token of each second to what they would be at the context position of the first second.
 
     A second is compared only with seconds in which the same number of requests ran at the same time.
     """
@@ -159,9 +159,9 @@ class EqualPosition:
     rows: Rows = field(default_factory=lambda: np.empty(0, SECOND))  # Converted rows of the last LATEST_S seconds.
 
     def judged(self, seconds: Seconds) -> Seconds:
-        """Return a copy of `seconds` with times per token as latencies, converted to the first position of the context.
+        """Return `seconds` with times per token as latencies, converted to the position of the session's first second.
 
-        The copy has no histograms.
+        A position is a number of tokens in the context. The copy has no histograms.
         """
         tokens = seconds.tokens
         bare = replace(emptied(seconds), response=None, streams=None, tokens=None)
@@ -184,7 +184,7 @@ class EqualPosition:
         return replace(bare, rows=rows)
 
     def _factor(self, number: int, position: float, median_ns: float, second: int) -> float:
-        """Return the factor that converts a time per token at `position` to the first position.
+        """Return the factor that converts a time per token at `position` to the position in the session's first second.
 
         `number` is how many requests ran at the same time; 0 if unknown. `median_ns` is the median time per token in
         this second. `second` is the second of the session.
@@ -205,7 +205,8 @@ class EqualPosition:
     def _speed(self, second: int) -> float:
         """Return by which factor tokens took longer than usual in the last seconds before `second`.
 
-        The result is 1 if the factor is unknown or hardly above 1.
+        The result is 1 if the factor is hardly above 1, or unknown. It is unknown while the number of simultaneous
+        requests has always been the same.
         """
         if len(self.curves) < 2:
             return 1.0
@@ -225,7 +226,7 @@ class EqualPosition:
         return 2 * inside > max(1, to_s - from_s)
 
     def recent_p50_ns(self, until_ns: int) -> float | None:
-        """Return the median time per token of the last 10 s in ns, converted to the first position.
+        """Return the median time per token of the last 10 s in ns, converted to the position of the first second.
 
         The result is None if there were no tokens. `until_ns` is the present session time in ns.
         """

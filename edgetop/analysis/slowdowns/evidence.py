@@ -141,7 +141,7 @@ class Evidence:
             self.until_s = end_s
 
     def follow(self, channels: tuple[Channel, ...]) -> None:
-        """Count the signals `channels` from now on: those so far, and those of sensors that have come since."""
+        """Count the signals `channels` from now on: the signals counted so far, and those of new sensors."""
         if len(self.channels) >= len(channels):
             return
         known = {channel.name: tally for channel, tally in self.pairs}
@@ -292,7 +292,7 @@ def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusua
 
 
 def _unread(channel: Channel) -> Tally:
-    """Return the figures of a signal that no sensor gave before the slowdown."""
+    """Return the figures of a signal whose sensor was not read before the slowdown."""
     median, threshold = normal_range(channel, np.empty(0))
     return Tally(median=median, threshold=threshold, was_beyond=False, last_read_s=NEVER)
 

@@ -129,9 +129,9 @@ class Judgement:
     def _build_burst(self, row: Rows, felt: Rows, signals: Signals) -> None:
         """Add the second `row` to those from which the burst (the first steady 30 s) is found.
 
-        The burst is found in the latency of `felt`, in which stops of the process count in full, whatever is usual. So
-        a burst ends before stops begin, and begins after stops end. Once the burst is found, the time for which the
-        process was stopped in it is usual, and all seconds from the burst on are compared anew.
+        `felt` is the same second with a latency that is higher if the process was stopped. The burst is found in this
+        latency, so it ends before stops begin, and begins after stops end. Once the burst is found, the time for which
+        the process was stopped in it counts as usual, and all seconds from the burst on are compared anew.
         """
         detector, ended_s = self.detector, self.detector.ended_s
         self.burst_rows = np.concatenate([self.burst_rows, row])[-MAX_ROWS:]
@@ -165,7 +165,7 @@ class Judgement:
         return partial_baseline(WindowCutter().add(self._rows_since(int(points["second"][0])))[1])
 
     def _felt(self, rows: Rows, signals: Signals) -> Rows:
-        """Return `rows` with a higher median latency where the process was stopped for longer than usual."""
+        """Return `rows` with a higher median latency in seconds in which the process was stopped unusually long."""
         felt = with_felt(rows, signals, self.usual_lost_ms)
         places = np.flatnonzero(felt["p50_ns"] > rows["p50_ns"])
         ratios = (felt["p50_ns"] / rows["p50_ns"])[places].tolist()
@@ -363,8 +363,8 @@ def _believed(span: Span, stages: tuple[Stage, ...]) -> list[Stage]:
 def _stands(span: Span, stage: Stage) -> bool:
     """Whether a part of a slow time is reported even if the rest of the slow time may be noise.
 
-    True if the slow time was surely no noise by the end of this part, or if the cause of this part is well proven. Call
-    it only if other parts follow this part.
+    True if it was certain by the end of this part that the slow time is more than noise, or if the cause of this part
+    is well proven. Call it only if other parts follow this part.
     """
     assert stage.end_s is not None
     return (span.sure_s is not None and span.sure_s <= stage.end_s) or stage.finding.proof >= LIKELY

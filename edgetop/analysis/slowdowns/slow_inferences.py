@@ -348,8 +348,8 @@ def _counted_by_cpu(second: int, latency_ns: int, lost_ns: int, signals: Signals
 def _moved(counted: Counted, second: int, lost_ns: int, signals: Signals) -> bool:
     """Whether moves of threads to another CPU explain why the inference took `lost_ns` longer than usual.
 
-    False if such moves are frequent in this session. `counted` is what the engine counted around the inference.
-    `second` is its second in the session.
+    False if such moves are frequent in this session, or if their usual number is unknown. `counted` is what the engine
+    counted around the inference. `second` is its second in the session.
     """
     if not counted.migrations or lost_ns > MIGRATION_NS * counted.migrations:
         return False

@@ -190,8 +190,8 @@ class Slowdowns(TracksReader):
 def _is_late(batch: Batch, until_s: int) -> bool:
     """Whether the batch may change the judgement of the seconds before the session second `until_s`.
 
-    It may if it has a reading of these seconds, other sensors, or a program that took the CPU or memory: a slowdown
-    names it even if it is reported after the slowdown.
+    True if the batch has readings of these seconds, a manifest with other sensors, or a report of a program that took
+    CPU time or memory. The report may come after a slowdown that this program caused.
     """
     is_taken = any(isinstance(event.body, Competing | MemoryTaken) for event in batch.events)
     first_ns = int(batch.readings["t_ns"].min(initial=until_s * NS))

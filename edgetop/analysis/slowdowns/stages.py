@@ -304,9 +304,10 @@ class Stages:
 
 
 def _is_hiccup(span: Span) -> bool:
-    """Whether a hiccup of less than two seconds, and noise beside it, may be all of a slow time that is over.
+    """Whether a slow time that is over may be only a hiccup of less than two seconds, with noise beside it.
 
-    A hiccup touches three seconds. Without the three that are slowest together, no second is nearly as slow.
+    A hiccup slows up to three successive seconds. The result is True if the slow time is short, and if all of its other
+    seconds are clearly less slow.
     """
     if span.slow_s > MOST_OF_HICCUP_S or span.slow != span.slow_s:  # windows of several seconds are judged one by one
         return False
@@ -325,10 +326,10 @@ def _lower_median(levels: list[int]) -> int:
 
 
 def _rejoined(before: Stage | None, stage: Stage) -> tuple[Stage, ...]:
-    """Return two successive parts of a slowdown, or one part that joins both.
+    """Return two successive parts of a slowdown as `(before, stage)`, or as one part that joins both.
 
-    The parts are joined if the later part is slower and has no known cause. `before` is the earlier part, or None if
-    there is none. `stage` is the later part.
+    The parts are joined if the later part, `stage`, is slower and has no known cause. If `before` is None, return
+    `(stage,)`.
     """
     if before is None:
         return (stage,)

@@ -23,11 +23,11 @@ _LEAST = math.exp(SLOWER / NEPER)  # a smaller difference between mean and media
 
 
 def with_felt(rows: npt.NDArray[np.void], signals: Signals, usual_ms: float) -> npt.NDArray[np.void]:
-    """Return the seconds `rows` with the median latency that is to be compared with another time's.
+    """Return the seconds `rows` with a median latency that includes the effect of stops of the process.
 
-    That is the median of the second. It is higher, up to the mean, if the process was stopped for longer than usual and
-    if these stops explain a higher mean. `signals` gives the times of the stops. `usual_ms` is for how many ms of a
-    second the process is usually stopped.
+    It is the median of the second. If the process was stopped for longer than usual, and if these stops explain why the
+    mean is above the median, the latency is higher, up to the mean. `signals` gives the times of the stops. `usual_ms`
+    is for how many ms of a second the process is usually stopped.
     """
     p50_ns = rows["p50_ns"]
     mean_ns = rows["sum_ns"] / np.maximum(rows["count"], 1)
