@@ -77,6 +77,8 @@ class _Timed:
     def __init__(self, module, wrapper):
         self._module, self._wrapper, self._now = module, wrapper, time.monotonic_ns
         self._get_model, self._n_threads = module.llama_get_model, getattr(module, "llama_n_threads", lambda _: -1)
+        self._get_memory = getattr(module, "llama_get_memory", None)  # both since 2025
+        self._last_position = getattr(module, "llama_memory_seq_pos_max", None) if self._get_memory else None
         self._models = {}  # (path, start and end of loading in ns) by the address of the model
         self._contexts = {}  # by address
         self._freed = {}  # notes about contexts that were freed, by the path of the model: a later one has their name
@@ -123,18 +125,35 @@ class _Timed:
         now, note = self._now, self._note
 
         def timed(*args, **options):
+            first = self._first_position((*args, *options.values())) if has_tokens else -1
             start = now()
             result = real(*args, **options)
             end = now()
-            note((*args, *options.values()), start, end, result, has_tokens=has_tokens)
+            note((*args, *options.values()), start, end, result, first=first, has_tokens=has_tokens)
             return result
 
         return timed
 
-    def _note(self, values, start, end, result, *, has_tokens):
+    def _first_position(self, values):
+        """Return where llama.cpp puts the first token of a batch whose positions the program leaves to it.
+
+        That is after the last position which its cache has of the sequence: the program may have cleared the cache. So
+        this must be called before the batch is computed. Returns -1 if the batch has positions or sequences, or if they
+        are unknown, as before 2025. `values` are the arguments of `llama_decode`.
+        """
+        try:
+            context, batch = values
+            if self._last_position is None or batch.pos or batch.seq_id:
+                return -1
+            memory = self._get_memory(context)
+            return int(self._last_position(memory, 0)) + 1 if memory else -1
+        except Exception:  # nothing of this may reach the program
+            return -1
+
+    def _note(self, values, start, end, result, *, first, has_tokens):
         """Record a call that returned `result`. `values` are its arguments, and `start` and `end` its times in ns.
 
-        `has_tokens` says whether to report the batch's tokens by sequence.
+        `first` is what `_first_position` returned. `has_tokens` says whether to report the batch's tokens by sequence.
         """
         try:
             if result > 0:
@@ -151,7 +170,7 @@ class _Timed:
                     flags |= probe.RESHAPED
                 state.shapes = size
                 state.ring.put(start, end, state.number, probe.SIZE, number=size)
-            runs = (_runs(batch, size) or [NOT_KNOWN]) if has_tokens and result == 0 else ()
+            runs = (_runs(batch, size, first) or [NOT_KNOWN]) if has_tokens and result == 0 else ()
             for sequence, position, count, scores in runs:
                 state.ring.put(start, end, state.number, probe.TOKENS, scores, sequence, position + 1, count)
             state.ring.put(start, end, state.number, probe.CALL, 1 if result == 0 else 0, flags)
@@ -179,10 +198,11 @@ class _Timed:
         return known
 
 
-def _runs(batch, size):
+def _runs(batch, size, first=-1):
     """Return (sequence, position of the first token, number of tokens, scores) for each run of a sequence in `batch`.
 
-    `batch` has the fields of `struct llama_batch` (include/llama.h) and `size` tokens. The position is -1 if unknown.
+    `batch` has the fields of `struct llama_batch` (include/llama.h) and `size` tokens. `first` is the position of its
+    first token if it has no positions. The position is -1 if unknown.
     `scores` is 0 if the last token of the run gets none, 2 if others get scores as well, else 1. Without `seq_id`,
     tokens are of sequence 0, and without `logits`, only the last one gets scores. Returns [] if that cannot be read, or
     if a number is none that llama.cpp takes.
@@ -192,6 +212,8 @@ def _runs(batch, size):
         ids, positions, logits = batch.seq_id, batch.pos, batch.logits
         for place in range(size):
             sequence, position = ids[place][0] if ids else 0, positions[place] if positions else -1
+            if not positions and first >= 0:
+                position = first + place
             if not 0 <= sequence < MOST_SEQUENCES or position < -1:
                 return []
             last = runs[-1] if runs else None

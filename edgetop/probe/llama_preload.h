@@ -322,6 +322,50 @@ static struct Run *run_with(struct Tokens *tokens, int32_t *number) {
     return NULL;
 }
 
+static void copy_tokens(struct Tokens *to, const struct Tokens *from) {
+    memcpy(to, from, __builtin_offsetof(struct Tokens, run) + (size_t)from->runs * sizeof from->run[0]);
+}
+
+/* What tells the last position of a sequence in the cache of a context: functions of include/llama.h since 2025. */
+struct Places {
+    void *real; /* llama_decode or llama_process of the same library */
+    void *(*memory)(void *context);
+    uint32_t (*sequences)(void *context); /* how many sequences a context may have */
+    int32_t (*last)(void *memory, int32_t sequence);
+};
+
+static const struct Places *places_of(void *real) {
+    static __thread struct Places known;
+    if (known.real != real) {
+        known.memory = (void *(*)(void *))function_of(real, "llama_get_memory", NULL);
+        known.sequences = (uint32_t(*)(void *))function_of(real, "llama_n_seq_max", NULL);
+        known.last = (int32_t(*)(void *, int32_t))function_of(real, "llama_memory_seq_pos_max", NULL);
+        known.real = real;
+    }
+    return known.memory && known.sequences && known.last ? &known : NULL;
+}
+
+/* Fill in positions that the program has left to llama.cpp, which takes those after what the cache has of the sequence
+ * (llama_batch_allocr::init in src/llama-batch.cpp). The program may have cleared the cache, so they do not follow from
+ * earlier batches. This must be called before the batch is computed. Before 2025, they stay unknown. */
+static void place_runs(struct Tokens *tokens, void *real, void *context) {
+    for (int at = 0; at < tokens->runs; at++) {
+        struct Run *run = &tokens->run[at];
+        int before = at - 1;
+        while (before >= 0 && tokens->run[before].sequence != run->sequence)
+            before--;
+        if (run->position < 0 && before >= 0 && tokens->run[before].position >= 0) {
+            run->position = tokens->run[before].position + tokens->run[before].tokens;
+        } else if (run->position < 0 && before < 0) {
+            const struct Places *places = places_of(real);
+            void *memory = places && context ? places->memory(context) : NULL;
+            /* llama.cpp ends the program if it is asked for a sequence that the context cannot have */
+            if (memory && (uint32_t)run->sequence < places->sequences(context))
+                run->position = places->last(memory, run->sequence) + 1;
+        }
+    }
+}
+
 static void token_placed(void *batch, uint64_t number, uint64_t positions) {
     struct Tokens *tokens = tokens_of(batch);
     int32_t at = (int32_t)number, position;
@@ -408,6 +452,7 @@ __attribute__((destructor)) static void llama_ends(void) {
         struct Tokens tokens;                                                                                          \
         PASS_ON(ADDRESS(batch));                                                                                       \
         read_tokens(&tokens, (const uint64_t *)ADDRESS(passed));                                                       \
+        place_runs(&tokens, (void *)real, context);                                                                    \
         int32_t count = first_number(ADDRESS(passed));                                                                 \
         struct Computing outer = batch_begins((void *)real, context, count, __builtin_frame_address(0));               \
         int status = real(context, passed);                                                                            \
@@ -429,7 +474,11 @@ __attribute__((destructor)) static void llama_ends(void) {
 #define PROCESS(NAME, REAL)                                                                                            \
     static int NAME(void *context, int type, void *batch) {                                                            \
         Process real = (Process)(REAL);                                                                                \
-        const struct Tokens *tokens = tokens_of(batch);                                                                \
+        struct Tokens placed, *tokens = tokens_of(batch);                                                              \
+        if (tokens && tokens->runs > 0) { /* the program may compute the batch once more, at other positions */        \
+            copy_tokens(&placed, tokens);                                                                              \
+            place_runs(tokens = &placed, (void *)real, context);                                                       \
+        }                                                                                                              \
         struct Computing outer = batch_begins((void *)real, context, tokens ? tokens->count : 0,                       \
                                                __builtin_frame_address(0));                                            \
         int status = real(context, type, batch);                                                                       \

@@ -7,9 +7,12 @@ texts nor requests. So these follow from the batches:
   generated tokens.
 - All other tokens belong to a prompt. Without a generated token after it, a prompt is no request.
 - A short run of which several tokens get scores, after a token that may be chosen, is a draft if the next run of the
-  sequence begins inside it: then the program has rejected some of its tokens. Else it is a prompt.
+  sequence begins inside it: then the program has rejected some of its tokens. Else it is a prompt. The tokens of the
+  first such draft count nowhere. How many of them the request got is not known, so neither the request in which the
+  draft lies nor anything later counts. The tokens that this request generated one by one before the draft still count.
 - The first token of a request is there when its prompt has been processed. It is counted when the batch after it shows
   that it was used.
+- If positions are not known, a prompt after a generated token begins a context: the program may have cleared it.
 
 A time of a token is the end of its batch. The time to choose the token is part of the time to the next one.
 """
@@ -44,6 +47,7 @@ class _Sequence:
     prefilled_ns: int = 0  # when its prompt had been processed
     has_scores: bool = False  # whether its last token got scores, so that the next token may be chosen
     draft: int = -1  # position of the last run if it may be a draft
+    before: "_Sequence | None" = None  # the request before, as long as this prompt may be a draft that continues it
     tokens: int = 0  # generated tokens
     last_ns: int = 0  # time of the last one
     is_told: bool = False  # whether it has been reported as a request
@@ -88,18 +92,19 @@ class TokenBatches:
         for name, sequence, after, count, scores, start_ns, end_ns in zip(*fields, strict=True):
             key = ring, name, sequence
             known = self._sequences.get(key)
-            position = after - 1 if after else known.position if known else 0  # 0: unknown, so it goes on
+            position = after - 1 if after else _next_position(known, count)
             goes_on = known is not None and known.has_scores and position == known.position
             if known and 0 <= known.draft < position < known.position:
                 self.drafts = True
             if known and goes_on and count == 1 and not known.is_told:
+                self._tell_before(known)
                 generated.append((known, known.position))
                 known.position = min(known.position + 1, MOST_NUMBER)
                 known.has_scores, known.draft = scores > 0, -1
                 longest_ns = max(longest_ns, end_ns - (known.last_ns or known.prefilled_ns))
                 continue
-            added = self._add_prompt(key, (start_ns, end_ns), position, count, has_scores=scores > 0)
-            added.draft = position if goes_on and scores == SEVERAL and count <= MOST_DRAFT else -1
+            may_be_draft = goes_on and scores == SEVERAL and count <= MOST_DRAFT
+            self._add_prompt(key, (start_ns, end_ns), (position, count), scores > 0, may_be_draft=may_be_draft)
         self._steps_ns[context] = max(self._steps_ns.get(context, 0), end_ns - start_ns, longest_ns)
         if self.drafts:
             return
@@ -107,22 +112,29 @@ class TokenBatches:
         for one, position in generated:
             self._add_token(one, position, end_ns, active)
 
-    def _add_prompt(self, key: Key, span: tuple[int, int], position: int, count: int, *, has_scores: bool) -> _Sequence:
-        """Add `count` tokens of a prompt, the first one at `position`. Return the request of its sequence.
+    def _add_prompt(
+        self, key: Key, span: tuple[int, int], run: tuple[int, int], has_scores: bool, *, may_be_draft: bool
+    ) -> None:
+        """Add tokens of a prompt.
 
-        `span` is when the batch began and ended. `has_scores` says whether the last one got scores.
+        `span` is when the batch began and ended. `run` is the position of the first token, and the number of tokens.
+        `has_scores` says whether the last one got scores. `may_be_draft` says that they may continue the request
+        before, which is then reported when that is known.
         """
-        start_ns, end_ns = span
+        (start_ns, end_ns), (position, count) = span, run
         known = self._sequences.get(key)
         if known is None or known.tokens or position != known.position:
-            if known is not None:
+            begun = self._sequences[key] = _Sequence(start_ns, position, position)
+            if known and may_be_draft:
+                begun.before = known
+            elif known:
                 self._tell(known)
-            known = self._sequences[key] = _Sequence(start_ns, position, position)
+            known = begun
         known.prompt = min(known.prompt + count, MOST_NUMBER)
         known.position = min(known.position + count, MOST_NUMBER)
         known.prefill_ns += end_ns - start_ns
         known.prefilled_ns, known.has_scores = end_ns, has_scores
-        return known
+        known.draft = position if may_be_draft else -1
 
     def _add_token(self, one: _Sequence, position: int, end_ns: int, active: int) -> None:
         """Add a token that was there at `end_ns`, after the token at `position`. `active` is as in TOKEN."""
@@ -136,7 +148,14 @@ class TokenBatches:
         one.tokens += 1
         one.last_ns = end_ns
 
+    def _tell_before(self, one: _Sequence) -> None:
+        """Report the request before `one`, if that waited: what followed it was no draft that was rejected."""
+        if one.before is not None:
+            before, one.before = one.before, None
+            self._tell(before)
+
     def _tell(self, one: _Sequence) -> None:
+        self._tell_before(one)
         if one.is_told or not one.tokens or self.drafts:
             return
         one.is_told = True
@@ -164,7 +183,8 @@ class TokenBatches:
         present time. `is_over` says that no process writes any more.
         """
         for key, one in self._sequences.items():
-            if is_over or now_ns - one.last_ns > max(QUIET_NS, QUIET_STEPS * self._steps_ns.get(key[:2], 0)):
+            quiet_ns = max(QUIET_NS, QUIET_STEPS * self._steps_ns.get(key[:2], 0))
+            if is_over or now_ns - max(one.last_ns, one.prefilled_ns) > quiet_ns:
                 self._tell(one)
         tokens = np.array(self._tokens, TOKEN) if self._tokens else NO_TOKENS
         requests = np.array(self._requests, REQUEST) if self._requests else NO_REQUESTS
@@ -175,3 +195,14 @@ class TokenBatches:
         self._tokens = [row for row, due in zip(self._tokens, is_due.tolist(), strict=True) if not due]
         self._requests = [row for row, ended in zip(self._requests, has_ended.tolist(), strict=True) if not ended]
         return tokens[is_due], requests[has_ended]
+
+
+def _next_position(known: _Sequence | None, count: int) -> int:
+    """Return where `count` tokens go whose positions are not known: 0 if they may begin a context.
+
+    `known` is what is known of their sequence; None for nothing. A single token goes on, and so does a further piece of
+    a prompt. The program may have cleared the context before another prompt.
+    """
+    if known is None or (known.tokens and count > 1):
+        return 0
+    return known.position

@@ -7,11 +7,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.preload import preload_library, preloaded
 from edgetop.taps.ring import Ring
+from edgetop.taps.token_batches import TokenBatches
 from tests.support.gguf_models import language_model
 
 pytestmark = pytest.mark.slow
@@ -49,6 +51,23 @@ print(said, llama_cpp.llama_decode.__name__)
 llama_cpp.llama_free(context)
 context = llama_cpp.llama_init_from_model(model, llama_cpp.llama_context_default_params())
 said.append(llama_cpp.llama_decode(context, batch))
+"""
+
+CLEARS = """
+import ctypes, sys
+from llama_cpp import llama_cpp
+model = llama_cpp.llama_model_load_from_file(sys.argv[1].encode(), llama_cpp.llama_model_default_params())
+context = llama_cpp.llama_init_from_model(model, llama_cpp.llama_context_default_params())
+tokens = (ctypes.c_int32 * 8)(*range(3, 11))
+memory = llama_cpp.llama_get_memory(context)
+for count in (8, 1, 1, 0, 8, 1, 1, 4, 1, -11, 6, 1):
+    if count == 0:
+        llama_cpp.llama_memory_clear(memory, True)
+    elif count < 0:
+        llama_cpp.llama_memory_seq_rm(memory, 0, -count, -1)
+    else:
+        batch = llama_cpp.llama_batch_get_one(ctypes.addressof(tokens), count)
+        assert llama_cpp.llama_decode(context, batch) == 0
 """
 
 
@@ -206,14 +225,14 @@ def test_another_function_of_that_name_is_left_alone(run, tmp_path):
     assert alone.stdout == b"3298534883378.25\n"
 
 
-def python_program(folder):
+def python_program(folder, program=PROGRAM):
     package = folder / "llama_cpp"
     package.mkdir()
     (package / "__init__.py").write_text("from .llama_cpp import *\n")
     (package / "llama_cpp.py").write_text(PACKAGE)
     model = folder / "model.gguf"
     model.write_bytes(language_model())
-    (folder / "program.py").write_text(PROGRAM)
+    (folder / "program.py").write_text(program)
     return [sys.executable, folder / "program.py", model]
 
 
@@ -233,6 +252,24 @@ def test_llama_cpp_in_python(run, tmp_path, how):
     (load,) = [call for kind, _, call in rows if kind == layout.LOAD]
     assert load["number"] > 1
     assert load["end_ns"] > load["start_ns"]
+
+
+@pytest.mark.parametrize("how", ["hook", "preload"])
+def test_positions_that_are_left_to_llama_cpp_are_those_of_its_cache(run, tmp_path, how):
+    """The program clears the cache after a request, and cuts it at position 11 later."""
+    words = python_program(tmp_path, CLEARS)
+    root = Path(__file__).parents[2]
+    hooked = {"PYTHONPATH": f"{HOOK}:{root}"} if how == "hook" else {}
+    _, watched, rows = run(*words, preload=how == "preload", environment=hooked, PYTHONPATH=str(root))
+    assert watched.returncode == 0, watched.stderr
+    runs = np.array([call for kind, _, call in rows if kind == layout.TOKENS])
+    seen = list(zip((runs["cpu_us"].astype(int) - 1).tolist(), runs["number"].tolist(), strict=True))
+    assert seen == [(0, 8), (8, 1), (9, 1), (0, 8), (8, 1), (9, 1), (10, 4), (14, 1), (11, 6), (17, 1)]
+    batches = TokenBatches()
+    batches.add(1, runs)
+    _, requests = batches.release(2**62, 2**62, is_over=True)
+    told = zip(requests["tokens_in"].tolist(), requests["tokens_cached"].tolist(), strict=True)
+    assert list(told) == [(8, 0), (8, 0), (14, 10), (17, 11)]
 
 
 def test_the_server_of_xllamacpp(run, tmp_path):

@@ -115,17 +115,18 @@ def test_a_dialogue_goes_on_in_the_same_context():
     ]
 
 
-def test_without_positions_a_single_token_goes_on():
-    """`llama_batch_get_one` leaves the positions to the cache, which keeps the first turn of a dialogue."""
+def test_without_positions_a_single_token_goes_on_and_a_prompt_begins_a_context():
+    """A program that clears its context between requests does not tell so, and its context must not grow for ever."""
     program = Program()
-    for _ in range(2):
-        program.batch((0, -1, 6, 1))
+    for _ in range(3):
+        program.batch((0, -1, 6, 0))
+        program.batch((0, -1, 2, 1))  # another piece of the same prompt
         program.batch((0, -1, 1, 1))
         program.batch((0, -1, 1, 1))
     tokens, requests = program.seen()
-    assert (len(tokens), requests["tokens_in"].tolist(), requests["tokens_out"].tolist()) == (6, [6, 14], [3, 3])
-    assert requests["tokens_cached"].tolist() == [0, 8]
-    assert tokens["position"].tolist() == [6, 7, 8, 14, 15, 16]
+    assert (len(tokens), requests["tokens_in"].tolist(), requests["tokens_out"].tolist()) == (9, [8] * 3, [3] * 3)
+    assert requests["tokens_cached"].tolist() == [0] * 3
+    assert tokens["position"].tolist() == [8, 9, 10] * 3
 
 
 def test_prompts_without_a_token_are_no_requests():
@@ -157,6 +158,48 @@ def test_a_draft_is_noticed_when_the_program_goes_back_into_it():
         batches.add(1, program.calls())
         noticed.append(batches.drafts)
     assert noticed == [False, False, False, True]
+
+
+@pytest.mark.parametrize("after", [((0, 11, 1, 1),), ((0, 10, 5, 2),)], ids=["one token", "another draft"])
+@pytest.mark.parametrize("splits", [None, [1, 2, 3, 4, 5, 6]], ids=["at once", "one by one"])
+def test_the_request_of_the_first_rejected_draft_does_not_count_and_its_single_tokens_do(after, splits):
+    """The draft has 5 tokens from position 9 on, of which the program accepts the first or the first two."""
+    program = Program()
+    program.batch((0, 0, 4, 1))
+    program.batch((0, 4, 1, 1))
+    program.batch((0, 0, 6, 1))  # a request after a whole one
+    for position in (6, 7, 8):
+        program.batch((0, position, 1, 1))
+    program.batch((0, 9, 5, 2))
+    program.batch(*after)
+    batches, tokens, requests = TokenBatches(), 0, []
+    for part in np.split(program.calls(), splits or []):
+        batches.add(1, part)
+        until_ns = int(part["end_ns"][-1])
+        more, ended = batches.release(until_ns, until_ns, is_over=False)
+        tokens, requests = tokens + len(more), requests + ended["tokens_in"].tolist()
+    more, ended = batches.release(LATER_MS * MS, LATER_MS * MS, is_over=True)
+    assert batches.drafts
+    assert (tokens + len(more), requests + ended["tokens_in"].tolist()) == (2 + 4, [4])
+
+
+def test_the_request_before_a_short_prompt_counts_when_that_is_no_draft():
+    """The second turn of a dialogue with `logits_all` looks as a draft, until a token follows or nothing does."""
+    for more in ([(0, 12, 1, 1)], []):
+        program = Program()
+        program.batch((0, 0, 6, 1))
+        program.batch((0, 6, 1, 1))
+        program.batch((0, 7, 5, 2))
+        batches = TokenBatches()
+        batches.add(1, program.calls())
+        now_ns = program.now_ms * MS
+        assert len(batches.release(now_ns, now_ns, is_over=False)[1]) == 0
+        program.rows.clear()
+        for run in more:
+            program.batch(run)
+        batches.add(1, program.calls())
+        later_ns = now_ns + (20 if more else 9_000) * MS
+        assert batches.release(later_ns, later_ns, is_over=False)[1]["tokens_in"].tolist() == [6]
 
 
 def test_a_prompt_of_which_all_tokens_get_scores_is_no_draft():
