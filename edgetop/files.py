@@ -66,7 +66,7 @@ def write_file(path: Path, content: str | bytes, mode: int = PRIVATE, *, durable
 
 
 def partial_name(path: Path) -> str:
-    """Return a file name for an incomplete version of the file or folder at `path`. Nobody can guess it."""
+    """Return a file name, which nobody can guess, for an incomplete version of the file or folder at `path`."""
     return f".{path.name[:200]}.{os.urandom(8).hex()}.partial"
 
 

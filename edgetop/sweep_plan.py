@@ -189,7 +189,7 @@ def combined(
     values: Mapping[str, Sequence[str]] | None = None,
     session: Mapping[str, Sequence[int | str | None]] | None = None,
 ) -> tuple[Settings, ...]:
-    """Return every combination of the given settings. The model changes least often.
+    """Return every combination of the given settings, ordered so that the model changes least often.
 
     Each parameter lists the values to try. None in a list leaves the setting out. `values` has the texts to try for
     each placeholder that the user defined, by its name. `session` has the values to try for each session option of ONNX
@@ -259,7 +259,7 @@ def hold(folder: Path) -> int | None:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether a process of this user is running the sweep in this folder. Nothing is written to find out."""
+    """Whether a process of this user is running the sweep in this folder. This check writes no file."""
     try:
         fd = open_regular(folder / LOCK)
     except OSError:  # none, another user's, or no file
@@ -458,7 +458,7 @@ def choose(candidates: Sequence[Candidate], wanted: Wanted) -> Choice:
 
 
 def _beyond(one: Candidate, wanted: Wanted) -> str:
-    """Return which limit the candidate exceeds, or which figure is unknown; "" if it can be recommended."""
+    """Return which limit the candidate exceeds, or which figure is unknown; "" if the candidate can be recommended."""
     limits = (
         ("p99_ms", wanted.deadline_ms, "p99", "ms"),
         ("max_c", wanted.max_c, "the hottest zone", "°C"),

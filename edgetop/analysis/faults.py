@@ -243,7 +243,10 @@ def guarded(name: str, fold: T, faults: Faults, readers: tuple[str, ...] = ()) -
 
 @contextmanager
 def noting() -> Iterator[set[str]]:
-    """Yield an empty set that gets, at the end of the context, the names of failed folds and figures read within it."""
+    """Collect the names of the failed folds and figures that are read within this context.
+
+    The context gets a set, which is empty until the context ends, and then has these names.
+    """
     outer, read = _notes.names, set[str]()
     names = _notes.names = [] if outer is None else outer
     begin = len(names)

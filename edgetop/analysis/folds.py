@@ -275,7 +275,7 @@ class Folds:
     def generates(self) -> bool:
         """Whether edgetop runs a language model, so that its tokens are judged instead of its inferences.
 
-        The inferences of a watched program are batches, which are judged at equal size.
+        False for a watched program: its inferences are batches of tokens, which are compared at equal size.
         """
         manifest = self.manifest
         return manifest is not None and manifest.generation is not None and manifest.watched is None
@@ -286,7 +286,10 @@ class Folds:
         return len(self.streams) > 1
 
     def _begin_streams(self, streams: ByStream) -> None:
-        """Create the folds of each stream in `streams`, the new seconds by stream, that has no folds yet."""
+        """Create folds for each stream that has none yet, up to MOST_JUDGED streams.
+
+        `streams`: the new seconds, divided by stream.
+        """
         for number in streams.numbers:
             if number in self.streams or len(self.streams) >= MOST_JUDGED:
                 continue

@@ -288,7 +288,10 @@ def _recent_bursts(bursts: Sequence[tuple[Burst, BurstInfo]]) -> list[tuple[Burs
 
 
 def scaled_ns(operator: OperatorView, p50_ns: float) -> float:
-    """Return the operator's time in ns in a plain inference. `p50_ns`: the median time of plain inferences."""
+    """Return the operator's time in ns in an inference without the profiler.
+
+    `p50_ns`: the median time of such inferences.
+    """
     return operator.share * p50_ns
 
 

@@ -21,10 +21,10 @@ class PowerLimit:
 
 
 def power_limit(tracks: Tracks, manifest: Manifest | None) -> PowerLimit | None:
-    """Return a power limit with the present power that it limits, or None if no limit is known.
+    """Return a power limit with the present power, or None if no limit is known.
 
     If power sensors report limits, the result is that of the sensor that is nearest to its limit. Otherwise, it is the
-    limit in the name of the power mode, with the power of the whole board.
+    limit in the name of the power mode, with the power of the whole board, if a sensor measures this power.
     """
     rails = tracks.views("power")
     own = [PowerLimit(rail.info.max or 0.0, rail.now) for rail in rails if (rail.info.max or 0) > 0]

@@ -14,7 +14,7 @@ MOST_TYPES = 8  # types of operators that fell back, the most frequent first
 
 
 class WhyNot(Enum):
-    """Why a provider ran less than was requested of it."""
+    """Why a provider ran no operators although the user requested it, or ran operators that another provider lacks."""
 
     LEFT_OUT = "left-out"  # The runtime left the provider out of the session.
     NO_OPERATORS = "no-operators"  # The session has the provider, but no operator ran on it.
@@ -31,7 +31,10 @@ class FallbackReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderShare:
-    """What was requested of one provider, and what it ran. The field names are keys of the report's JSON document."""
+    """What the user requested of one provider, and which operators it ran.
+
+    The field names are keys of the report's JSON document.
+    """
 
     name: str
     asked: bool  # Whether the user requested it.
@@ -87,11 +90,12 @@ def provider_shares(
 def _why(
     own: Sequence[OperatorView], *, is_asked: bool, is_there: bool, fell_back: bool, is_profiled: bool
 ) -> str | None:
-    """Return why a provider did not do what was requested (a value of WhyNot), or None if it did, or if unknown.
+    """Return why a provider ran no operators although the user requested it, or ran operators that another one lacks.
 
-    `own`: the operators that ran on the provider. `is_asked`: whether the user requested the provider. `is_there`:
-    whether the runtime has loaded it. `fell_back`: whether operators ran on it that were meant for another provider.
-    `is_profiled`: whether it is known which operators ran on it.
+    The result is a value of WhyNot, or None if there is nothing to explain, or if the reason is unknown. `own`: the
+    operators that ran on the provider. `is_asked`: whether the user requested the provider. `is_there`: whether the
+    runtime has loaded it. `fell_back`: whether operators ran on it that were meant for another provider. `is_profiled`:
+    whether it is known which operators ran on it.
     """
     if fell_back:
         return WhyNot.OTHERS_LACKED.value

@@ -145,7 +145,7 @@ class Lens:
         return self._around_the_middle(min((s for s in ZOOMS_S if s > span), default=span), now_s, whole=whole)
 
     def _around_the_middle(self, span: int, now_s: float, *, whole: bool) -> "Lens":
-        """Return a lens of `span` seconds with the same middle. If this lens ends at the present, so does the result.
+        """Return a lens of `span` seconds that ends at the present if this lens does, and else has the same middle.
 
         `now_s`: the present session time in s. `whole`: whether this lens shows the whole session if the user has not
         chosen a span.

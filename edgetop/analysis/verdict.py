@@ -188,7 +188,7 @@ def _change(seen: Evidence) -> float | None:
 def _felt_change(seen: Evidence) -> float | None:
     """Return by how much inferences are slower than in the first steady 30 s, as a share, or None if unknown.
 
-    The share is that of p50 or, if the process was stopped in the last seconds, of the mean latency.
+    The share is that of p50. If the process was stopped in the last seconds, the time lost by these stops is added.
     """
     change = _change(seen)
     return None if change is None else (1 + change) * seen.slowdowns.stop_ratio - 1
@@ -213,9 +213,9 @@ def _lasts(begin_ns: int, seen: Evidence) -> Lasts:
 
 
 def _slower(seen: Evidence) -> Iterator[Verdict]:
-    """Yield a verdict if other programs take the CPU, and one for each slowdown with another cause.
+    """Yield a verdict if other programs take the CPU, and one for each slowdown that no limit of the board explains.
 
-    Slowdowns because of a limit of the board are left out, because `_throttling` yields their verdict.
+    `_throttling` yields the verdict on the slowdowns that a limit of the board explains.
     """
     slowdowns, others = _open_slowdowns(seen), seen.slowdowns.contended_now
     change = _felt_change(seen)
@@ -386,9 +386,11 @@ def final_verdict(end_reason: str, end_error: str | None = None, watched: Watche
 
 
 def with_ab(verdict: Verdict, view: AbView | None, progress: ProgressView) -> Verdict:
-    """Return the verdict on an A/B session: `verdict` with the difference between A and B as its first reason.
+    """Return the verdict on an A/B session: `verdict` with the difference between A and B.
 
-    `view`: the comparison of A and B. If it is None (any other session), `verdict` is returned unchanged.
+    The difference is the first reason. If the session still runs and has a problem, the difference is one more entry of
+    `also` instead. `view`: the comparison of A and B. If it is None (any other session), or if nothing was measured
+    yet, `verdict` is returned unchanged.
     """
     if view is None or progress.phase not in ("measure", "over"):
         return verdict

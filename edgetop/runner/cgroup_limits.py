@@ -49,7 +49,7 @@ BLOCK = "sys/block"  # the whole disks; partitions are below them
 
 @frozen
 class Enclosure:
-    """How a program is put into the cgroup that limits it. All fields are empty if the limit needs no cgroup."""
+    """How to start a program in the cgroup that limits it. All fields are empty if the limit needs no cgroup."""
 
     way: str = ""  # how it is limited: "systemd scope", "cgroup v2", "cgroup v1"; "" without a cgroup
     prefix: tuple[str, ...] = ()  # put before a command, which then runs in the cgroup
@@ -312,7 +312,7 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a cgroup, with a few attempts. If all attempts fail, a later run of edgetop removes it."""
+    """Try several times to remove a cgroup. If it cannot be removed, a later run of edgetop removes it."""
     for _ in range(_REMOVALS):
         _remove_empty(folder)  # a killed engine stays in it for a moment
         if not folder.exists():

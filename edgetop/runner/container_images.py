@@ -190,7 +190,7 @@ def user_options(runtime: Runtime, image: Image) -> list[str]:
 
 
 def can_preload(runtime: Runtime, image: Image, library: Path) -> bool:
-    """Whether a program in the image can load edgetop's C library. False if the image has no shell to try this."""
+    """Whether a program in the image can load edgetop's C library. False if the image lacks a shell for the test."""
     mounted = mount(str(library), PRELOAD, is_readonly=True)
     name = f"edgetop-trial-{os.getpid()}"
     words = ("--rm", f"--name={name}", f"--label={LABEL}=trial", "--network=none", *security_options())

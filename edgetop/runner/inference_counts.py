@@ -62,9 +62,9 @@ class InferenceCounts:
             self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
 
     def streams_are_due(self, now_ns: int) -> bool:
-        """Return whether the figures of the streams are to be stored in the manifest now.
+        """Whether it is time to store the figures of the streams in the manifest: at most every ten seconds.
 
-        True at most every ten seconds. `now_ns` is the session time.
+        `now_ns` is the session time.
         """
         if now_ns < self._streams_due_ns:
             return False

@@ -176,7 +176,7 @@ class ModelFiles:
         self._hashing[-1].start()
 
     def report(self) -> None:
-        """Give the session's state what has been read so far."""
+        """Pass the results so far to the session's state."""
         self._report_digests()
         self._state.precision_known(self.work.precision)
         self._state.data_dependent(self.work.data_dependent, self.work.deciding)

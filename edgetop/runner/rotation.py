@@ -22,7 +22,7 @@ class Recorder(Protocol):
         """Store a batch. Return events about the recording, such as a full disk. A failing disk raises no error."""
 
     def prepare_end(self) -> None:
-        """Prepare for the call of `finish`, which comes soon."""
+        """Prepare for the end of the recording, because `finish` is called soon."""
 
     def finish(self, manifest: Manifest) -> Lost | None:
         """Finish the recording of the session that `manifest` describes.

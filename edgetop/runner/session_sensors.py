@@ -1,4 +1,4 @@
-"""The sensors of the running session: of the board, of the engine's process, and samples by the engine itself.
+"""The sensors of the running session: those of the board and of the engine's process, and the engine's own samples.
 
 One sampler reads the sensors for all sessions of a rotation. This module converts the sampler's times to the time of
 the running session.

@@ -54,7 +54,7 @@ class Batch:
 
 
 def merge(batches: Sequence[Batch]) -> Batch:
-    """Merge consecutive batches into one, from which an analysis gets the same results.
+    """Merge consecutive batches into one. An analysis of this batch gives the same results as one of all batches.
 
     A batch with `restart` makes all earlier batches void, so these are left out. Raises ValueError if `batches` is
     empty.

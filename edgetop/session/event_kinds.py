@@ -208,7 +208,7 @@ class Competing(Body):
 
 @frozen
 class MemoryTaken(Body):
-    """The memory of another program rose since the session began.
+    """The memory of a program other than the engine rose since the session began.
 
     `name` is the program whose memory rose most: by `grew_mib` to `rss_mib`, both in MiB over all processes of this
     name.

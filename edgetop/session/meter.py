@@ -1,4 +1,4 @@
-"""The instrument that measures a power sensor, as a recording names it.
+"""The instrument behind a power sensor, as a recording names it.
 
 Errors are in `edgetop.analysis.meter_errors`.
 """

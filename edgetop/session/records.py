@@ -150,7 +150,7 @@ def by_stream(inferences: Inferences, split_by: SplitBy) -> Iterable[tuple[int, 
 
 
 def latest(inferences: Inferences, split_by: SplitBy) -> Inferences:
-    """Return the last measured inference of each stream that did not fail, in the order of `inferences`.
+    """Return the last measured inference without an error of each stream, in the order of `inferences`.
 
     `split_by` is the field with an inference's stream number; None means that all belong to one stream.
     """

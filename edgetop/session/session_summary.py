@@ -1,4 +1,4 @@
-"""The summary of a session, made by the analysis on its own board. `edgetop fleet` shows it as one line for each board.
+"""The summary of a session, computed on the board that runs it. `edgetop fleet` shows it as one line for each board.
 
 The names of the fields are keys of `edgetop fleet --json`. A board sends all fields as JSON at first, then only those
 that changed. The receiver raises ValueError if a value has the wrong type or is too large.

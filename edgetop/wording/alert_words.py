@@ -50,7 +50,7 @@ def _problem(alert: Alert) -> str:  # noqa: PLR0911  a sentence for each kind of
 def began_words(alert: Alert) -> str:
     """Return the message when the problem of an alert begins, such as `an inference has not come back`.
 
-    If the alert is from a rule of the user, such as `p99>33ms`, the worst value so far follows.
+    If the alert is about a measured value, such as that of the rule `p99>33ms`, the worst value so far follows.
     """
     figures = alert.figures
     if figures is None or alert.name == "leak":

@@ -94,7 +94,7 @@ def meter_name(kind: str | None) -> str:
 
 
 def meter_parts_words(uncertainty: Uncertainty) -> str:
-    """Return the parts of a power meter's error in mJ, the largest first, such as `shunt 1.2, gain 0.3`.
+    """Return the parts of a power meter's error in mJ, the largest first, such as `shunt 1.2, gain 0.30`.
 
     Return "" if the error is unknown.
     """

@@ -87,7 +87,7 @@ def time_left(view: ForecastView) -> str:
 
 
 def left(view: ForecastView) -> str:
-    """Return how much throughput remains after throttling, or "" if unknown.
+    """Return how much throughput remains while the board throttles, or "" if unknown.
 
     For example: `then 71 to 89 % of the throughput`.
     """

@@ -310,7 +310,7 @@ def _not_settled(finding: of.NotSettled) -> tuple[str, _Figures]:
 
 
 def _between(slope: Slope, rate: str) -> str:
-    """Return the 95 % interval of a memory leak as two numbers without a unit, such as `10 to 14`.
+    """Return the 95 % interval of a memory leak as two numbers without a unit, such as `10.0 to 14.0`.
 
     `rate` is the leak as text, such as `12 MiB/h`. Its unit is that of the two numbers.
     """

@@ -173,7 +173,7 @@ def engine_providers_words(engine: EngineInfo, operators: Sequence[OperatorView]
 def provider_words(one: ProviderShare) -> str:
     """Return how many operators ran on one provider (such as a GPU), and their share of the time.
 
-    For example: `CUDA: 52 operators, 97 % of the time`. If no operators ran on it, or if this is unknown, return why.
+    For example: `CUDA: 52 operators, 97.0 % of the time`. If no operators ran on it, or if this is unknown, return why.
     """
     if one.why in _WHY:
         return f"{one.name}: requested, but {_WHY[one.why]}"
@@ -188,6 +188,8 @@ def provider_words(one: ProviderShare) -> str:
 
 def reason_words(reasons: Sequence[FallbackReason] | None) -> list[str]:
     """Return the runtime's reasons why operators fell back, each with the number of operators that it names.
+
+    Return [] if `reasons` is None.
 
     >>> reason_words([FallbackReason(text="CUDA kernel not found for Op type: Pad", operators=2)])
     ['CUDA kernel not found for Op type: Pad (2 operators)']

@@ -71,7 +71,7 @@ def unit_words(unit: str) -> str:
 
 
 def no_reading_words(track: TrackView) -> str:
-    """Return why a sensor has no present reading, or "" if it has a reading."""
+    """Return why a sensor has no present reading, such as `not read yet`, or "" if it has a reading."""
     return track.reason or ("" if track.count else "not read yet")
 
 

@@ -21,7 +21,10 @@ def slower_words(slowdown: Slowdown) -> str:
 
 
 def cause_words(slowdown: Slowdown) -> str:
-    """Return the cause of a slowdown with the first piece of evidence in brackets, or `unknown cause`."""
+    """Return the cause of a slowdown with the first piece of evidence in brackets, or `unknown cause`.
+
+    For example: `thermal (the thermal flag was in force already)`.
+    """
     if slowdown.cause == "unknown":
         return "unknown cause"
     if not slowdown.evidence:

@@ -32,7 +32,10 @@ def throttle_begin_words(throttle: ThrottleAt) -> str:
 
 
 def throttle_end_words(throttle: ThrottleAt) -> str:
-    """Return the message at the end of a throttling: how long it lasted, its lowest clock and highest temperature."""
+    """Return the message at the end of a throttling: how long it lasted, its lowest clock and highest temperature.
+
+    For example: `throttling over after 20.0s: thermal, cpu down to 1037 MHz, 86.2 C at most`.
+    """
     span = throttle.span
     lasted_ns = 0 if span.end_ns is None else span.end_ns - span.start_ns
     worst = _worst(throttle.clock, rounded(span.min_clock_mhz), rounded(span.max_temp_c), best_mhz=span.best_mhz)

@@ -6,7 +6,7 @@ from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
 
 
 def token_words(view: GenerationView) -> str:
-    """Return the speed of token generation in words, such as `12.4 tok/s TTFT 812 ITL 80.1 ms`.
+    """Return the speed of token generation in words, such as `12.4 tok/s TTFT 812.0 ITL 80.10 ms`.
 
     The rate and ITL (the time between tokens) cover the last ten seconds. TTFT (the time to the first token) covers all
     requests.

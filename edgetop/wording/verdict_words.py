@@ -49,7 +49,10 @@ def state_word(verdict: Verdict) -> str:
 
 
 def details(verdict: Verdict) -> tuple[str, ...]:
-    """Return the reasons for the present state in words, the most important first. The change of p50 is left out."""
+    """Return the reasons for the present state in words, such as `for 0:27`, the most important first.
+
+    The change of p50 is left out.
+    """
     return tuple(reason_words(reason) for reason in verdict.reasons)
 
 
@@ -159,7 +162,10 @@ def headline(verdict: Verdict, now_ns: int) -> Headline:  # noqa: C901, PLR0912 
 
 
 def also(verdict: Verdict) -> tuple[str, ...]:
-    """Return the present problems other than the state itself, each in a few words."""
+    """Return the present problems other than the state itself, each in a few words.
+
+    For example: `LEAKING 12 MiB/h since the start`.
+    """
     is_explained = verdict.state is not State.GATE_EXCEEDED
     return tuple(_in_short(other, is_explained=is_explained) for other in verdict.also)
 
@@ -181,7 +187,7 @@ def _in_short(verdict: Verdict, *, is_explained: bool) -> str:
 
 
 def past(verdict: Verdict) -> tuple[str, ...]:
-    """Return the problems that are over, in words in the past tense."""
+    """Return the problems that are over, in words in the past tense, such as `was throttled 2 times (thermal)`."""
     return tuple(past_words(trouble) for trouble in verdict.past)
 
 
@@ -209,7 +215,10 @@ def now(verdict: Verdict) -> str:
 
 
 def brief(verdict: Verdict) -> str:
-    """Return how a session went in a few words, for a list of sessions. Return "" while it still runs."""
+    """Return how a session went in a few words, such as `throttled 6x, 22 %`, for a list of sessions.
+
+    Return "" while the session still runs.
+    """
     if verdict.at_end is None:
         return ""
     if isinstance(verdict.gist, why.AbDifference):
@@ -223,7 +232,7 @@ def brief(verdict: Verdict) -> str:
 
 
 def reason_words(reason: why.Reason) -> str:  # noqa: C901, PLR0911, PLR0912  a sentence for each reason
-    """Return one reason for the present state in words."""
+    """Return one reason for the present state in words, such as `for 0:27`."""
     match reason:
         case why.Told(text):
             return text

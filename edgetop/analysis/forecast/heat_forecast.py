@@ -268,11 +268,11 @@ class Forecast(TracksReader):
     def _share(
         self, row: int, trip_c: float, steady_c: Estimate
     ) -> tuple[tuple[float, float] | None, ShareSilence | None]:
-        """Return the least and greatest share of throughput that remains when the board throttles.
+        """Return `(shares, reason)`: the least and greatest share of throughput that remains while throttled.
 
-        The result is a pair: the two shares (0..1) and None, or None and the reason why they are unknown. `row` is the
-        zone's index in the history of readings. `trip_c` is the zone's trip point, and `steady_c` its final temperature
-        without throttling, in °C.
+        The shares are between 0 and 1. If they are unknown, `shares` is None and `reason` says why; otherwise, `reason`
+        is None. `row` is the zone's index in the history of readings. `trip_c` is the zone's trip point, and `steady_c`
+        its final temperature without throttling, in °C.
 
         The rise above the resting temperature is proportional to the power above the resting power. A clock reduced to
         half removes at least half of that power, because the load runs half of the time. It removes at most seven

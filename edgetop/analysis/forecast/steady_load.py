@@ -1,4 +1,4 @@
-"""Finds since when the load and the cooling have been as they are now. A thermal model is valid only from then on."""
+"""Finds how long the load and the cooling have been as they are now. A thermal model is valid only for this time."""
 
 import math
 from collections.abc import Sequence
@@ -98,8 +98,8 @@ class History:
     def blocks(self, level: int, from_s: float, until_s: int, row: int | None = None) -> ReadingBlocks:
         """Return the mean readings of each complete time block between two session seconds, `from_s` and `until_s`.
 
-        A time block is WIDTHS_S[level] seconds long. `row`: the number of the only sensor to return, together with the
-        mean time of its readings in each block. None returns all sensors, without these times.
+        A time block is WIDTHS_S[level] seconds long. `row`: the index in `infos` of the only sensor to return, together
+        with the mean time of its readings in each block. None returns all sensors, without these times.
         """
         places = self.places if row is None else [self.places[row]]
         return self._tracks.blocks(places, WIDTHS_S[level], from_s, until_s, BLOCKS, timed=row is not None)

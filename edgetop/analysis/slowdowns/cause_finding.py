@@ -1,4 +1,4 @@
-"""Find the cause of a slowdown from the evidence of its seconds, and say how sure it is."""
+"""Find the cause of a slowdown from the signals recorded during it, and how certain this cause is."""
 
 import math
 from collections.abc import Iterator

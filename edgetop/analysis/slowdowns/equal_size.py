@@ -106,8 +106,8 @@ class SizedTimes:
 class SizedStreams:
     """The recorded calls of the streams that have not begun, with the sizes of their inputs. A stream is one model.
 
-    The first inferences of a stream are held back until it is known which of them are its warm-up. Then the stream
-    begins. The sensor readings of these calls are not held back, so they are stored here.
+    edgetop holds back the first inferences of a stream until it knows which of them are the stream's warm-up. Then the
+    stream begins. The sensor readings of these calls are not held back, so they are stored here.
     """
 
     def __init__(self) -> None:
@@ -276,8 +276,8 @@ def export(equal: EqualSize) -> list[list[float]]:
     """Return what was learned about input sizes, to be sent to a remote viewer.
 
     The result has a list for each input size: `[size, latency, size, latency ...]`, with the logarithms of the size and
-    the latency of each of its calls. The usual size of the first second is the first, and the others follow as they
-    came.
+    the latency of each of its calls. The first list is that of the usual size of the first second. The other lists are
+    in the order in which their sizes occurred first.
     """
     steps = sorted(equal.learned.items(), key=lambda pair: pair[0] != equal.first)
     return [[number for pair in own for number in pair] for _, own in steps]

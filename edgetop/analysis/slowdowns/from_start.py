@@ -273,7 +273,7 @@ def _low_clock(
 
 @frozen
 class Taken:
-    """The CPU time that other processes took in each second.
+    """The seconds in which other processes took CPU time that the engine needed, and how much CPU time they took.
 
     Each array has one element per second; NaN means unknown.
     """

@@ -211,7 +211,7 @@ class Judgement:
             self.limited_to_s = from_s + released - RELEASED_S
 
     def _explain(self, signals: Signals) -> None:
-        """Collect the evidence for each slow time that was found. Store the slowdowns that are over."""
+        """Collect the evidence for each slow time that the detector found, and store the slowdowns that are over."""
         while self.detector.spans:
             span = self.detector.spans[0]
             self.stages = self.stages or Stages.begun(span, signals)

@@ -177,7 +177,7 @@ class Throttles(TracksReader):
         spans.measure(self._tracks, self._rows, measured_ns, board)
 
     def record(self, events: Sequence[Event]) -> None:
-        """Add events of throttling that are being recorded. Call it before the batch with these events is folded."""
+        """Take throttling events that the run is about to record, before the batch with these events is folded."""
         self._view = None
         self._recorded.fold(events)
 
