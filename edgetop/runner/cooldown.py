@@ -54,9 +54,9 @@ def cool_down(
 ) -> Cooldown:
     """Wait until the hottest temperature zone is at most `target_c` °C. Return how the wait went.
 
-    The wait takes at least `rest_s` and at most `longest_s` seconds, and `rest_s` seconds if `target_c` is None.
-    `found` has the board's sensors. `report` gets the hottest zone before each `pause`. A simulated board's simulation
-    must be running.
+    The wait takes at least `rest_s` and at most `longest_s` seconds. It takes `rest_s` seconds if `target_c` is None,
+    or if no temperature can be read. `found` has the board's sensors. `report` gets the hottest zone before each
+    `pause`. A simulated board's simulation must be running.
     """
     began_ns = clock.monotonic_ns()
     while True:

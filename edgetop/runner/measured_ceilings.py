@@ -59,8 +59,8 @@ class Measured:
 def measure(spec: EngineSpec, engine_for: Callable[[EngineSpec], Engine], board: Board, clock: Clock) -> Measured:
     """Return the highest FLOP/s and bytes/s, measured with small test models in about three seconds.
 
-    `spec` describes the engine, and `engine_for` creates it. Raises EdgetopError if the first test model cannot be run
-    or its operators cannot be timed.
+    `spec` describes the engine, and `engine_for` creates it. Raises InputError if the first test model cannot be run on
+    the CPU, or if its operators cannot be timed.
     """
     probe = _probe(spec, probe_path(spec.format))
     try:

@@ -20,9 +20,9 @@ def cache_name(level: int) -> str:
 def smallest_holding(working_set_bytes: int | None, caches: Sequence[Cache]) -> str | None:
     """Return the name of the smallest CPU cache that holds an operator's data, such as "L2".
 
-    The result is MEMORY if the data is larger than every cache, and None if `working_set_bytes` or a cache's size is
-    unknown. `working_set_bytes` is the size of the operator's inputs, outputs and weights. `caches` are in ascending
-    order of level.
+    The result is MEMORY if the data is larger than every cache, and None if `working_set_bytes` is None or `caches` is
+    empty (unknown). `working_set_bytes` is the size of the operator's inputs, outputs and weights. `caches` are in
+    ascending order of level.
 
     >>> smallest_holding(100_000, [Cache(1, 32_768), Cache(2, 524_288)])
     'L2'

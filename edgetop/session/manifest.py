@@ -415,7 +415,10 @@ MAX_COMMAND_CHARS = 16_384
 
 
 def shortened(command: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command line, cut to at most MAX_COMMAND_CHARS characters. A cut word ends with "…"."""
+    """Return the first words of a command line, with about MAX_COMMAND_CHARS characters in all.
+
+    If the command line is longer, the last word is cut and ends with "…".
+    """
     kept: list[str] = []
     room = MAX_COMMAND_CHARS
     for word in command:

@@ -146,8 +146,8 @@ def _split(text: str) -> tuple[list[str], dict[str, str]]:
 def _time(text: str, words: dict[str, str], word: str) -> int | None:
     """Return the duration in ns that the option `word` of an alert rule has, or None if the rule lacks this option.
 
-    `text`: the whole rule. `words`: the values of all its options, by name. Raises RefusedRuleError if the value is not
-    a duration.
+    `text`: the whole rule. `words`: the values of all its options, by name. Raises ValueError if the value is not a
+    duration, and RefusedRuleError if it is zero.
     """
     if word not in words:
         return None
