@@ -52,7 +52,7 @@ PLACEHOLDER = r"[A-Za-z_][A-Za-z0-9_-]*"  # name of a placeholder in a command, 
 
 @frozen
 class Settings:
-    """The settings of one combination.
+    """One combination of a model (or program) and settings that a sweep tries.
 
     None means the default of `edgetop run`, or a setting that the program does not use.
     """

@@ -250,7 +250,7 @@ class PowerRails:
 
 
 def _weight(rail: RailView) -> tuple[bool, float]:
-    """Return a sort key for the rails of a board without a total rail. The greatest key is that of the leading rail.
+    """Return a sort key for the rails of a board without a total rail. The leading rail has the greatest key.
 
     A sum of rails has a greater key than any single part of the board. Of two parts, the part that draws more power has
     the greater key.

@@ -328,7 +328,7 @@ class RollingLatency:
         return service.statistics(span_ns), response.statistics(span_ns), service.buckets, False
 
     def _open_part(self) -> Seconds:
-        """Return the statistics of the present, incomplete second, in the form of those of a complete second."""
+        """Return a row for the present, incomplete second, with the same statistics as a complete second has."""
         if self._open is None:
             inferences = self._latest.since(self._closed_until_ns)
             first = inferences["t_ns"][0] if len(inferences) else self._closed_until_ns

@@ -270,7 +270,7 @@ def parse_gate(text: str, offered: Collection[str] = tuple(METRICS)) -> Gate:
 
 
 def judge_streams(gate: Gate, streams: Mapping[str, Report]) -> GateResult:
-    """Return the result of a gate on a session's streams: that of the stream with the worst value.
+    """Return the result of a gate on a session's streams, judged by the stream with the worst value.
 
     `streams`: the report of each stream, by the stream's name. If there are several streams, the result contains the
     name of the stream with the worst value.
@@ -342,7 +342,11 @@ def _count(gate: Gate, report: Report) -> int | None:
 
 
 def _is_settled(gate: Gate, report: Report) -> bool:
-    """Whether there are enough inferences to trust the gate's value. A mean or a share needs the number of a p99."""
+    """Whether there are enough inferences to trust the gate's value. A mean or a share needs the number of a p99.
+
+    The result is True for values that do not depend on this number, such as memory, and for a gate that has failed for
+    good.
+    """
     if (
         gate.is_final
         or gate.name in ("miss-risk", "non-finite", "fallback")

@@ -104,7 +104,8 @@ def _by_gravity(judged: Sequence[Judged]) -> list[Verdict]:
 def _joined(state: State, of: Sequence[tuple[str, Verdict]]) -> Verdict:
     """Return one verdict for several streams in the same state: that of the stream that slowed down most.
 
-    `of`: `(name, verdict)` for each of these streams. The result has the names of all of them.
+    `of`: `(name, verdict)` for each of these streams. The result has their names if the state is one of OF_STREAM,
+    which concern single streams and not the board.
     """
     ordered = sorted(of, key=lambda pair: -(pair[1].p50_change or 0.0))
     begins = [verdict.since_ns for _, verdict in of if verdict.since_ns is not None]

@@ -64,7 +64,7 @@ class GenerationFold:
             del self._recent[0]
 
     def counts(self) -> tuple[histogram.Counts, histogram.Counts]:
-        """Return two histograms: that of the times to the first token, and that of the times between tokens."""
+        """Return two histograms: the times to the first token, and the times between tokens."""
         return self._ttft.buckets, self._itl.buckets
 
     def view(self) -> GenerationView | None:

@@ -156,8 +156,8 @@ class Tracks:
     def parts(self, batch: Batch) -> Iterator[Batch]:
         """Store a batch, and yield it in parts of a few minutes, each right after its readings were stored.
 
-        Code that looks up readings second by second must do so after each part, because only recent seconds are stored.
-        Seconds and readings are divided among the parts. Everything else is in the first part.
+        Code that looks up the readings of each second must do so after each part, because only recent seconds are
+        stored. Seconds and readings are divided among the parts. Everything else is in the first part.
         """
         self._views = {}
         self._now_ns = max(self._now_ns, batch.until_ns)

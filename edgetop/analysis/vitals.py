@@ -167,7 +167,8 @@ def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "
 def _grown(view: "MonitorView") -> Iterator[Vital]:
     """Yield the p99 with the p99 of the burst (the first steady 30 s), if the two clearly differ.
 
-    Nothing is yielded for a session with a deadline, because `_tail` shows the p99 then.
+    Nothing is yielded for a session with a deadline, because `_tail` shows the p99 then. Nothing is yielded either for
+    several streams, an A/B session or a language model.
     """
     window, burst = view.latency.window, view.burst
     if view.deadline or view.latency.streams or view.ab is not None or view.generation or not (window and burst):
@@ -233,7 +234,7 @@ def _program(view: "MonitorView") -> Iterator[Vital]:
 
 
 def _memory(view: "MonitorView") -> Iterator[Vital]:
-    """Yield the used memory with its limit, which is that of the cgroup or of the board, whichever is nearer."""
+    """Yield the used memory with its limit: the limit of the cgroup or of the board, whichever is nearer."""
     memory = view.memory
     left, limit_mib = memory.room, memory.board_mib
     if left is None:

@@ -1,6 +1,6 @@
 """A sample of the calls of models whose inputs vary in size. Each call gives two readings: its size and its latency.
 
-Latencies of such models can be compared only at equal size, which the table of seconds does not have.
+Latencies of such models can be compared only at equal size, and the table of seconds contains no sizes.
 """
 
 import numpy as np

@@ -46,9 +46,10 @@ class Summaries:
         self._analysis.fold(batch)
 
     def message(self) -> dict[str, Json]:
-        """Return what changed since the last message: the changed fields as `changed`, and new events as `events`.
+        """Return what changed since the last message, such as `{"changed": {"p50_ms": 4.2}, "events": [...]}`.
 
-        `events` is left out if there are none.
+        `changed` has the new values of the changed fields, and `events` the new events; without new events, it is left
+        out.
         """
         view = self._analysis.view(WINDOW_NS, Lens())
         now = to_json(self._summary(view))

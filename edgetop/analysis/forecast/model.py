@@ -342,9 +342,9 @@ def _quantiles(values: Floats, weight: Floats, shares: tuple[float, ...]) -> lis
 def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
     """Return the most probable time in s at which the trip point is reached, and the probability of this time.
 
-    The probability is that of all boards whose time is within 20 % of the returned time. `crossing_s` has the time of
-    each simulated board; infinite means never. `weight` has the probability of each board. If all times are infinite,
-    the result is infinity and 0.
+    The probability is the sum over all boards whose time is within 20 % of the returned time. `crossing_s` has the time
+    of each simulated board; infinite means never. `weight` has the probability of each board. If all times are
+    infinite, the result is infinity and 0.
     """
     tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
     tried = tried[np.isfinite(tried)]

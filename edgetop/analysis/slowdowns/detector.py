@@ -320,9 +320,9 @@ class Detector:
     def _open(self, windows: Windows, first: int, floor: int = 0) -> bool:
         """Begin a slow time at about the window with index `first`. Return whether the slow time began.
 
-        It does not begin if the latencies second by second show no slowdown. `windows` has all windows up to now.
-        `floor` is for a slow time that rises out of another slowdown: the natural logarithm of (latency of the other
-        slowdown / baseline), times a million. It is 0 if no other slowdown is in progress.
+        It does not begin if the individual latencies of these windows show no slowdown. `windows` has all windows up to
+        now. `floor` is for a slow time that rises out of another slowdown: the natural logarithm of (latency of the
+        other slowdown / baseline), times a million. It is 0 if no other slowdown is in progress.
         """
         level = median(windows["level"][first:]) - floor
         before_level = min(median(windows["level"][:first]) - floor if first else 0.0, SLOWER / 2)

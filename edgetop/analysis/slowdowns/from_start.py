@@ -118,7 +118,7 @@ REPORTED = (STEAL, OTHERS, WAIT, PRESSURE)  # The first of these that is high na
 
 @frozen
 class Limits:
-    """What limits the speed of the board, second by second. Each array has one element per second."""
+    """What limits the speed of the board in each second. The arrays have one element per second."""
 
     flags: dict[str, Bools]  # By id, only for flags that were set.
     causes: dict[Cause, Bools]

@@ -47,7 +47,7 @@ MAX_ROWS = 512  # Most rows stored before there is a burst, which is found withi
 
 @dataclass(slots=True)
 class Judgement:
-    """The state of the search for slowdowns, which advances second by second.
+    """The state of the search for slowdowns. `advance` continues the search with the next seconds of the session.
 
     The state is the same however the seconds were divided into batches.
     """

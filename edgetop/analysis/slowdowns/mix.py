@@ -101,8 +101,9 @@ class Mix:
     def risen(self, number: int, before_s: tuple[int, int], during_s: tuple[int, int]) -> Between | None:
         """Return the other stream whose time between the calls of the stream `number` rose most.
 
-        The rise is that of the time per call of the stream `number`, from `before_s` to `during_s`. Each is a (begin,
-        end) pair of session seconds. The result is None if the stream `number` has no calls in `during_s`.
+        The time is measured per call of the stream `number`, and its rise from the span `before_s` to the span
+        `during_s`. Each span is a (begin, end) pair of session seconds. The result is None if the stream `number` has
+        no calls in `during_s`.
         """
         if number not in self._row:
             return None

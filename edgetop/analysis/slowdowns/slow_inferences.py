@@ -125,7 +125,7 @@ class TailView:
 
 @dataclass(slots=True)
 class Tail:
-    """Collects the slowest inferences of a stream, second by second.
+    """Collects the slowest inferences of a stream, at most one of each second.
 
     The result is the same however the seconds were divided into batches.
     """

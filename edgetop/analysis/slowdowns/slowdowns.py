@@ -201,9 +201,8 @@ def _is_late(batch: Batch, until_s: int) -> bool:
 def judged(batches: Iterable[Batch], from_s: int) -> Document:
     """Return the results on slowdowns and throttling as JSON, from which a remote viewer can continue.
 
-    The results are those of the first moment, at second `from_s` or later, at which no change of the latency is
-    undecided. Each stream has its own moment; a stream without such a moment is left out. `batches` has all data of the
-    session.
+    The results are as of the first moment, at second `from_s` or later, at which no change of the latency is undecided.
+    Each stream has its own moment; a stream without such a moment is left out. `batches` has all data of the session.
     """
     tracks, phases, mix = Tracks(), Phases(), Mix()
     first, throttles = Slowdowns(tracks, phases), Throttles(tracks, phases)

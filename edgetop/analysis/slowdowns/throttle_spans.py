@@ -193,7 +193,7 @@ class Mark(NamedTuple):
 
 @dataclass(slots=True)
 class Spans:
-    """The times in which the board was slowed, found reading by reading.
+    """The times in which the board was slowed, found from readings in the order of time.
 
     The times are the same however the readings were divided into batches.
     """
@@ -237,9 +237,9 @@ class Spans:
             values.extend([nothing] * (len(board.infos) - len(values)))
 
     def settle(self, readings: Readings, until_ns: int, board: Board) -> None:
-        """Find slowed times from `readings` up to the session time `until_ns`.
+        """Find the times in which the board was slowed, from `readings` up to the session time `until_ns`.
 
-        The readings are those of flags, thermal zones and clock caps. `board` says which sensors these are.
+        The readings are from flags, thermal zones and clock caps. `board` says which sensors these are.
         """
         marks = sorted([*self._changes(readings, board), *self._silences(until_ns, board)])
         for mark in marks:

@@ -237,7 +237,7 @@ class Throttles(TracksReader):
         )
 
     def _read_now(self, places: Sequence[int]) -> list[int]:
-        """Return those of `places`, indexes of sensors, whose sensor was read in the last 12 s."""
+        """Return the sensors in `places` (indexes of sensors in the manifest) that were read in the last 12 s."""
         oldest_ns, tracks = self._now_ns - HOLD_NS, self._tracks.views()
         return [place for place in places if (read_ns := tracks[place].read_ns) is not None and read_ns >= oldest_ns]
 
@@ -270,7 +270,7 @@ class Throttles(TracksReader):
 
 
 def _as_recorded(span: ThrottleSpan, recorded: RecordedThrottle | None) -> ThrottleSpan:
-    """Return the throttling with the recorded times and figures in place of those from the readings.
+    """Return the throttling `span`, with its times and figures replaced by the recorded ones.
 
     `recorded` is None if nothing was recorded.
     """
