@@ -92,9 +92,9 @@ def _burst(message: dict[str, Any]) -> Message:
 
 
 def _counts(message: dict[str, Any], operators: int) -> tuple[EventCounts, ...]:
-    """Return the counted events of operators. `message` has rows by event. Raises ValueError if they are malformed.
+    """Return how often each event occurred in each operator. Raises ValueError if `message` is malformed.
 
-    `operators` is the number of operators.
+    `message` is what `Counts.describe` of `noted_events` returns. `operators` is the number of operators.
     """
     found = [(name, *of) for name, of in message.items()]
     counts = counts_of(json.dumps(found))

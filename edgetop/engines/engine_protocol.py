@@ -137,7 +137,7 @@ class RecordsLost:
 
 @frozen
 class ProfilerChosen:
-    """Says how operators are timed, or why they are not timed, or not any more."""
+    """Says how operators are timed, or why they are not timed or no longer timed."""
 
     way: str  # in words; "" if operators are not timed
     reason: str  # why they are not timed, or not in a better way
@@ -184,7 +184,10 @@ class BurstTaken:
 
 @frozen
 class Reached:
-    """Says that all inferences in later records begin at `monotonic_ns` or later. The session does not get it."""
+    """Says that all inferences in later records begin at `monotonic_ns` or later.
+
+    Whoever sorts the records of several streams uses this message up, so the session does not get it.
+    """
 
     monotonic_ns: int
 

@@ -150,9 +150,9 @@ class ProcessEngine:
         return is_busy and may_wait
 
     def _why_cut_off(self, after_s: float) -> str:
-        """Return a sentence which says that the engine can report nothing any more, or "" if it can.
+        """Return a sentence which says that the engine can report nothing any more, or "" if it may still do so.
 
-        It can still, if its end of the pipe has been closed for less than `after_s` seconds.
+        The engine cannot report once its end of the pipe has been closed for `after_s` seconds.
         """
         if self._closed_since_s is None or not self._is_up or time.monotonic() - self._closed_since_s < after_s:
             return ""
@@ -232,8 +232,8 @@ class ProcessEngine:
     def _end_left_behind(self) -> None:
         """Kill the processes that an ended engine has left behind. They would disturb what is measured next.
 
-        While a process is in the engine's group, the kernel gives the group's number to no new process. So if there is
-        a process of that number, the group is another one.
+        The group of the engine's process is killed only if no process has the engine's id any more. The kernel gives
+        this id to no new process while the group has a member.
         """
         pid = self._child.process.pid if self._child else 0
         if pid and not os.path.exists(f"/proc/{pid}"):  # noqa: PTH110

@@ -197,7 +197,7 @@ class TurnsEngine:
     def _go_on(self) -> list[Message]:
         """Start the second engine when the first has warmed up, and begin the turns when both have warmed up.
 
-        Return a message if the turns begin or if something failed, else [].
+        Return a message if the turns begin or if something failed, in a list; else [].
         """
         if self._stopping or self._measuring:
             return []

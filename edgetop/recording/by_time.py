@@ -66,8 +66,9 @@ class TimedTable:
         return START
 
     def begin(self, t_ns: int) -> Place:
-        """Return the first place of the last piece that begins at or before session time
-        `t_ns`, or (0, 0) without such a piece.
+        """Return the first place of the last piece that begins at or before session time `t_ns`.
+
+        Returns (0, 0) if no piece begins that early.
         """
         return max(bisect_right(self._firsts, t_ns) - 1, 0), 0
 
@@ -155,8 +156,7 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns up to which reading is fastest: half a second after the
-        end of each piece but the last.
+        """Session times in ns up to which reading is fastest: half a second after the end of each piece but the last.
         """
         # By then, most inferences that began in the piece have ended.
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
@@ -166,10 +166,9 @@ class SecondsTable:
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return the session time in ns at which the last `inferences` inferences before row
-        `end` begin, or somewhat earlier.
+        """Return a session time in ns from which on there are at least `inferences` inferences before row `end`.
 
-        The time is the start of a second, or 0 if there are not more inferences.
+        The time is the start of a second. It is 0 if there are not more inferences.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0

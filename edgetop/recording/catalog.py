@@ -77,7 +77,7 @@ class Catalog:
 
 @frozen
 class CatalogContent:
-    """What is valid in a catalog: an entry for each row group (block of rows) of the unfinished tables."""
+    """The valid entries of a catalog: one for each row group (block of rows) of the unfinished tables."""
 
     groups: list[RowGroup]  # in the order of their rows
     size: int  # length in bytes up to the end of the last valid entry

@@ -214,7 +214,10 @@ def _read_seconds(data: bytes, most: int) -> Seconds:
 
 
 def _take_both(columns: Columns) -> Seconds:
-    """Read `columns` to the end, and return their seconds, with response times if there are any."""
+    """Decode all of `columns` into seconds, with response times if there are any.
+
+    Raises ValueError if the response times are of other seconds.
+    """
     seconds = _take_seconds(columns)
     response = None if columns.is_over else _take_seconds(columns)
     columns.rest(0)

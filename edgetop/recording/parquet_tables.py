@@ -116,9 +116,10 @@ class Tables:
         return sum(self._marks().values())
 
     def append(self, name: str, rows: pa.Table, source: str) -> None:
-        """Append `rows` to the table `name` as one row group. Raises OSError.
+        """Append `rows` to the table `name` as one row group (block of rows). Raises OSError.
 
-        The row group becomes valid once it is committed and the journal file `source` is removed.
+        Readers ignore the row group until two things have happened: the caller has called `commit`, and then removed
+        the journal file `source`, from which the rows were made.
         """
         pieces = self._pieces[name]
         limit = self._piece_bytes if name == "inferences" else None
@@ -392,7 +393,7 @@ def _times_in(group: pq.RowGroupMetaData) -> tuple[int, int] | None:
 
 @contextlib.contextmanager
 def _arrow_errors() -> Iterator[None]:
-    """Turn Arrow's errors within the `with` block, other than OSError, into ValueError."""
+    """Context manager that turns Arrow's errors into ValueError. An OSError stays an OSError."""
     try:
         yield
     except OSError:

@@ -131,9 +131,9 @@ class Quota:
 
 
 def _was_completed(folder: Path) -> bool:
-    """Finish removing the session in `folder` if an earlier attempt to remove it was interrupted.
+    """Finish removing the session in `folder` if an earlier removal was interrupted. Return whether there was one.
 
-    Return whether there was such an attempt. Raises OSError if a file cannot be removed.
+    Raises OSError if a file cannot be removed.
     """
     with closing(SessionFiles(folder)) as files:
         if not files.is_half_removed:

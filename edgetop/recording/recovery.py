@@ -47,7 +47,7 @@ def recover(folder: Path) -> Recovered:
 
     - "live": the writer is running.
     - "unwritable": the disk or a file does not allow the recovery at present. No row is lost.
-    - "recovered": the session is complete, perhaps from the start.
+    - "recovered": the session is complete now. It may have been complete before.
     """
     try:
         lock = WriterLock(folder, for_recovery=True)

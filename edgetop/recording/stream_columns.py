@@ -25,9 +25,7 @@ SECONDS_OF_STREAMS = pa.schema(
 
 
 def with_stream_columns(table: pa.Table, seconds: Seconds) -> pa.Table:
-    """Return the table of seconds made from `seconds`, with columns added for the
-    separate statistics of each stream.
-    """
+    """Return the table made from `seconds`, with columns added for the separate statistics of each stream."""
     streams = seconds.streams
     if streams is None:
         columns = [pa.nulls(len(seconds), kind) for _, kind, _ in _COLUMNS]

@@ -24,9 +24,7 @@ class Unwritten:
 
 
 class UnwrittenNote:
-    """A note on the disk of how much data the disk did not accept: the name of an empty file,
-    because a name needs no space.
-    """
+    """A note on the disk of how much data the disk did not accept: the name of an empty file, which needs no space."""
 
     def __init__(self, journal: Path) -> None:
         """Create a note that says "nothing" in the folder `journal`. Raises OSError."""

@@ -1,9 +1,8 @@
 """Sensors of the engine's cgroup: memory in use, its peak and limit, memory left, OOM kills, and the CPU quota.
 
-The real /proc/PID/cgroup names the cgroup, and /proc/self/mountinfo shows where its files are: that of a process in a
-container shows where they are in the container. Limits of the parent
-cgroups apply as well, so every level up to the mount point is read. The memory left is the least that any level has
-left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
+The real /proc/PID/cgroup names the cgroup, and /proc/self/mountinfo shows in which folder its files are. Limits of the
+parent cgroups apply as well, so every level up to the mount point is read. The memory left is the least that any level
+has left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
 scheduler/sched-bwc.rst.
 """
 
@@ -53,8 +52,7 @@ _OFF = Missing(
 
 @frozen
 class Files:
-    """The names of the memory files in a cgroup's folder. There is one instance for version 1 of cgroups, and one for
-    version 2."""
+    """The names of the memory files in a cgroup's folder. `V1` and `V2` are for the two versions of cgroups."""
 
     current: str
     peak: str
@@ -88,8 +86,7 @@ class Group:
 def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
     """Return a reader of the memory in use of the engine's cgroup, which is the first one in `group`.
 
-    Where the files exist, the reader also gives the peak, the limit, the memory left and the OOM kills.
-
+    The reader also gives the peak, the limit, the memory left and the OOM kills, if the kernel has files for them.
     `now` returns the present time in seconds.
     """
     files, own, most = group.files, group.folders[0], most_cpus(root) * EVENTS_PER_CPU
@@ -210,9 +207,9 @@ class _Quota:
         self._stall = Rate(LONGEST_STALL_S)
 
     def attempt_at(self, at_s: float, *, is_only: bool) -> tuple[float | Gap, float | Gap]:
-        """Return what `read_at` returns, with gaps instead of OSError, unless the group `is_only`.
+        """Return what `read_at` returns, or two gaps if the file cannot be read, so that other cgroups still count.
 
-        A group that is gone takes nothing from what the others say.
+        `is_only` says that there is no other cgroup with a quota. OSError is then raised instead.
         """
         try:
             return self.read_at(at_s)
@@ -356,11 +353,11 @@ def _has_quota(root: Root, folder: str) -> bool:
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
-    """Return the folders of a process's cgroup and of its parents up to the mount point. () if the hierarchy is not
-    mounted.
+    """Return the folders of a process's cgroup and of its parents up to the mount point, the process's own first.
 
-    `memberships` is the text of the process's file `cgroup`, `mounts` that of edgetop's `mountinfo`. `controller` is
-    a controller of version 1, such as `memory`, or "" for version 2.
+    Returns () if the hierarchy is not mounted. `memberships` is the text of the process's file `cgroup`, and `mounts`
+    is the text of edgetop's `mountinfo`. `controller` is a controller of version 1, such as `memory`, or "" for version
+    2.
     """
     path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
     return _levels(path, *mounted) or () if path is not None and mounted is not None else ()

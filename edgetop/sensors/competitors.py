@@ -159,9 +159,8 @@ class Competitors:
     def _is_look_due(self, ticks: int, at_s: float) -> bool:
         """Return True if the CPU use of other processes by name must be read now, which takes long.
 
-        It is read from time to time, and more often while other processes take much CPU.
-
-        `ticks` are the CPU ticks of other processes so far, and `at_s` is the present time in seconds.
+        It is read from time to time, and more often while other processes take much CPU. `ticks` are the CPU ticks of
+        other processes so far, and `at_s` is the present time in seconds.
         """
         if self._read_at_s is None or self._seen_at_s is None or at_s <= self._read_at_s:
             return True

@@ -37,7 +37,10 @@ class _Usage:
         self._since_us = 0  # time of the last sample, as NVML counts
 
     def load_pct(self) -> float | Gap:
-        """Return the load of these processes together since the last call, in percent, or a gap at the first call."""
+        """Return the load that processes other than the engine and edgetop put on the GPU, in percent.
+
+        The load is that since the last call. At the first call the result is a gap.
+        """
         is_first = self._since_us == 0
         try:
             samples = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._since_us)

@@ -266,7 +266,7 @@ def _power(root: Root, label: str, chip: str, path: str, input_chip: str | None)
 
 
 def _meter(root: Root, folder: str, chip: str) -> Meter:
-    """Return the power chip with its shunt in ohms and the present voltage of its bus. What is unknown is None.
+    """Return a power chip's shunt in ohms and the present voltage of its bus, as far as they are known.
 
     `shunt_resistor` has microohms, and `in1_input` has the mV of the bus (Documentation/hwmon/ina2xx.rst, ina238.rst,
     ltc2945.rst). The LTC2945 has no file `shunt_resistor`, so its shunt is unknown.

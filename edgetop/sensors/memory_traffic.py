@@ -108,9 +108,9 @@ class MemoryTraffic:
     cadence_s = 1.0
 
     def __init__(self, boxes: Sequence[_Box], calls: Calls, *, has_clock: bool) -> None:
-        """Begin to count. With `has_clock`, the clock is known from elsewhere, and is no sensor here.
+        """Begin to count the events of `boxes`. Raises OSError if the kernel refuses to count.
 
-        Raises OSError if the kernel refuses it.
+        With `has_clock`, another source already gives the memory's clock, so it is no sensor of this source.
         """
         self._calls = calls
         self._opened: list[_Opened] = []
@@ -175,7 +175,7 @@ class MemoryTraffic:
 
 
 def _counted(packed: bytes) -> Count:
-    """Return a count as the kernel packs it. Raises OSError if the kernel has stopped to count the event."""
+    """Return a count as the kernel packs it. Raises OSError if the kernel no longer counts the event."""
     if len(packed) != COUNT.size:
         raise OSError(errno.ENODATA, "the kernel counts it no longer")
     return Count(*COUNT.unpack(packed))
@@ -251,7 +251,7 @@ def _events(root: Root, name: str, number: int, kind: _Kind) -> Iterator[_Event]
 
 
 def _count_bytes(root: Root, event: str) -> float | None:
-    """Return how many bytes a count of an event is, or None if the files beside the event do not say it.
+    """Return how many bytes one count of an event stands for, or None if the files beside the event do not say it.
 
     `event` is the event's file. The files `EVENT.scale` and `EVENT.unit` turn a count into MiB
     (Documentation/ABI/testing/sysfs-bus-event_source-devices-events).

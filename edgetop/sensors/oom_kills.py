@@ -99,7 +99,7 @@ class OomKills:
         return found
 
     def _logged(self) -> Iterator[OomKill]:
-        """Yield the kills in this cgroup that the kernel's log has got since the last call."""
+        """Yield the kills in this cgroup that the kernel has logged since the last call."""
         ours: set[str] = set()
         for text in self._records():
             if match := _GROUP.search(text):

@@ -54,15 +54,14 @@ NOT_COUNTED = (errno.ENOENT, errno.EOPNOTSUPP, errno.EINVAL, errno.ENODEV, errno
 
 
 class Calls(Protocol):
-    """Makes the system calls that counting events needs. Each raises OSError if it fails."""
+    """The system calls with which events are counted, such as perf_event_open(2). Each raises OSError if it fails."""
 
     def open(self, attributes: bytes, tid: int, group: int, cpu: int = -1) -> int:
         """Begin to count an event of thread `tid` on any CPU, and return the event's file descriptor.
 
         With `tid` -1, the event counts the whole machine, and `cpu` is the CPU that reads the counter. `attributes`
-        describes the event, in the bytes that the function `attributes` returns. Events of one group are counted at
-        the same time. `group` is the descriptor of the group's first event, or -1 if this event is the
-        first.
+        describes the event, in the bytes that the function `attributes` returns. Events of one group are counted at the
+        same time. `group` is the descriptor of the group's first event, or -1 if this event is the first.
         """
 
     def read_count(self, descriptor: int) -> bytes:

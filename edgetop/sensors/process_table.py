@@ -164,7 +164,7 @@ Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): 
 
 
 def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use, dict[str, int]]:
-    """Return `(children, use, pages)`, where `ours` are the ids of our processes.
+    """Return `(children, use, pages)`, which describe all processes but ours. `ours` are the ids of our processes.
 
     `children` are the ids of the other processes whose parent is one of ours. All remaining processes are in `use` and
     `pages`. `use` has `(name, CPU ticks used so far)` by `(process id, start time)`. `pages` has the resident memory in

@@ -139,7 +139,7 @@ class Schedule:
         return self._heap[0][0] if self._heap else None
 
     def take(self, now_ns: int) -> Entry | None:
-        """Return a source that is due at `now_ns`, and mark it as being read. None if no source is due."""
+        """Return the entry of a source that is due at `now_ns`, and mark it as being read. None if no source is due."""
         if not self._heap or self._heap[0][0] > now_ns:
             return None
         entry = heapq.heappop(self._heap)[2]
@@ -281,7 +281,7 @@ class Sampler:
             return self._schedule.drain(now)
 
     def stop(self) -> None:
-        """Begin no more reads, and close the sources. Reads that are running are left to end by themselves."""
+        """Begin no more reads, and close the sources. Running reads are not waited for."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -317,7 +317,7 @@ class Sampler:
                 self._idle += 1
 
     def _wait_for_one(self) -> Entry | None:
-        """Wait until a source is due, and return it. None if the sampler is stopped.
+        """Wait until a source is due, and return its entry. None if the sampler is stopped.
 
         The lock is released while waiting.
         """

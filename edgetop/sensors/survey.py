@@ -62,7 +62,10 @@ class _Entry:
 
 
 class Survey:
-    """Reads all sensors of one board, and keeps the last value of each. Only `read_whole` and `read_due` read."""
+    """Reads all sensors of one board, and keeps the last value of each.
+
+    Sensors are read only during `read_whole` and `read_due`.
+    """
 
     def __init__(
         self,

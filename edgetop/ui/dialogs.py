@@ -34,7 +34,10 @@ class KeyWords(Static):
     """Text that names keys, such as `Enter open   Esc close`. A click on a key or on its words presses the key."""
 
     def __init__(self, text: str, *, key: str = "", **options: str) -> None:
-        """`key` is the key that a click anywhere on the text presses, as Textual names it; "" for those it names."""
+        """`key` is the key that a click anywhere on the text presses, by Textual's name for it.
+
+        With "", a click presses the key that the text names at the clicked place.
+        """
         super().__init__(text, markup=False, **options)  # type: ignore[arg-type]
         self._key = key
 
@@ -49,8 +52,8 @@ class KeyWords(Static):
 class Dialog(ModalScreen[T], Generic[T]):
     """A box in the middle of the screen, with a title. Esc, or a click beside the box, closes it without an answer.
 
-    The scroll bar has its column also while it is hidden. Otherwise a text that fits only without it would show it and
-    hide it again without end.
+    A column is kept free for the scroll bar even while it is hidden. Otherwise a bar that appears would make the text
+    too wide, disappear with the longer text, and appear again, without end.
     """
 
     DEFAULT_CSS = """

@@ -224,7 +224,8 @@ class SessionsDialog(Dialog[StoredSession]):
             self.dismiss(self._chosen)
 
     def action_compare(self) -> None:
-        """Mark the session under the cursor as the first of a comparison. If another one is marked, compare both.
+        """Mark the session under the cursor as the first of a comparison. If a session is marked already, compare the
+        two.
 
         If the cursor is on the marked session, remove its mark.
         """

@@ -50,7 +50,7 @@ class Page:
 def create(path: str) -> Page:
     """Create the shared memory file of a virtual board at `path`, and map it. Only this user may open it.
 
-    The board has no slowdown, no leak and no crash at first.
+    At first the file demands no slowdown, no leak and no crash.
     """
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -204,7 +204,7 @@ def _fallback(adapter: Any, operators: List[Any], outlet: Any, control: Any) -> 
     """Return {"fallback": why operators do not run on the requested providers}, in the runtime's own words.
 
     `operators` are the operators of a profiled inference; empty if no inference was profiled. Returns {} if all
-    operators run on the requested providers, or if the reasons cannot be found out.
+    operators run on the requested providers, or if the runtime gives no reasons.
     """
     if not hasattr(adapter, "explain_fallback"):
         return {}
@@ -221,8 +221,8 @@ def _fallback(adapter: Any, operators: List[Any], outlet: Any, control: Any) -> 
 def _tried(make: Callable[[], Any], control: Any, samples: EventSamples) -> Tuple[Any, int, List[Any]]:
     """Make a profiler with `make` and let it profile one inference.
 
-    Return (profiler, ns that this took with the time to settle, the operators that the profiler reported). `samples`
-    notes the events of the inference. Raises ProfilingError if the profiler reports no operator.
+    Return (profiler, how long that inference and the settling after it take in ns, the operators that the profiler
+    reported). `samples` notes the events of the inference. Raises ProfilingError if the profiler reports no operator.
     """
     profiler = make()
     begin = time.monotonic_ns()

@@ -13,8 +13,8 @@ from typing import Optional
 def until_readable(descriptor: int, timeout_s: Optional[float]) -> bool:
     """Wait until `descriptor` can be read, and return whether it can.
 
-    At the end of the data, and after an error, it can be read too. `timeout_s` is the longest time to wait in s, in
-    whole milliseconds; None means without a limit.
+    A descriptor that is at the end of its data, or has an error, counts as readable. `timeout_s` is the longest time to
+    wait in s, in whole milliseconds; None means without a limit.
     """
     return _until(descriptor, select.POLLIN, timeout_s)
 
@@ -22,8 +22,8 @@ def until_readable(descriptor: int, timeout_s: Optional[float]) -> bool:
 def until_writable(descriptor: int, timeout_s: Optional[float]) -> bool:
     """Wait until `descriptor` can be written, and return whether it can.
 
-    If its reader is gone, it can be written too. `timeout_s` is the longest time to wait in s, in whole milliseconds;
-    None means without a limit.
+    A descriptor whose reader is gone counts as writable. `timeout_s` is the longest time to wait in s, in whole
+    milliseconds; None means without a limit.
     """
     return _until(descriptor, select.POLLOUT, timeout_s)
 

@@ -76,7 +76,7 @@ class ForkedCall:
         return data
 
     def _exit_words(self) -> str:
-        """Return how the process ended, in words, or "" if it has not ended. It is not reaped."""
+        """Return how the process ended, in words, or "" if it still runs. The process is not reaped."""
         found = os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if found is None:
             return ""
@@ -85,7 +85,7 @@ class ForkedCall:
         return "it crashed: %s" % signal.Signals(found.si_status).name
 
     def end(self) -> None:
-        """End the process, with the processes that it started. Do nothing if that is done."""
+        """End the process and the processes that it started. Do nothing if it was ended before."""
         if self._has_ended:
             return
         self._has_ended = True

@@ -161,7 +161,7 @@ class Answer:
         return "HTTP status %d%s" % (self.status, ": " + one_line(text, 200) if text else "")
 
     def _fill(self) -> bool:
-        """Wait for more bytes and keep them. Return False at the end of the connection.
+        """Wait for more bytes of the answer and keep them. Return False if the server has closed the connection.
 
         Raises what `Server.request` raises.
         """
@@ -267,5 +267,5 @@ class Answer:
 
 
 def _wants_more(error: OSError) -> bool:
-    """Whether the error only says that TLS needs more bytes first, such as ssl.SSLWantReadError."""
+    """Whether the error only says that TLS needs more bytes before it can go on, such as ssl.SSLWantReadError."""
     return type(error).__name__ in ("SSLWantReadError", "SSLWantWriteError")

@@ -54,7 +54,7 @@ def refuse_unknown_names(given: Iterable[str], tensors: Sequence[Tensor], option
 def source_of(tensor: Tensor, sources: Dict[str, str]) -> str:
     """Return the source of an input's arrays, such as "random" or a path.
 
-    `sources` is by input name; "" is for all inputs.
+    `sources` has the sources by input name. The source under "" is for inputs that have none of their own.
     """
     return source_for(tensor.name, sources)
 
@@ -242,7 +242,7 @@ class _Steps:
         max_bytes: int = 0,
         varies: bool = False,
     ) -> None:
-        """Take the arrays `generated`, or check all files of `paths`. Only one of the two is given.
+        """Use the arrays `generated`, or the files `paths`, all of which are checked. Only one of the two is given.
 
         `tensor` is the input, and `shape` its shape. The files' arrays are kept in memory if they have at most
         `max_bytes` bytes together. `varies` says that a file may have other sizes than `shape` in the dimensions that
@@ -401,7 +401,7 @@ def _random_input(rng: Any, tensor: Tensor, shape: Sequence[int]) -> Any:
 
 
 def set_images(tensors: Sequence[Tensor], spec: Dict[str, Any]) -> None:
-    """Give each input in `tensors` its number, from 0, and the user's options for pictures, `spec["images"]`."""
+    """Number the inputs in `tensors` from 0, and give each the user's options for pictures, `spec["images"]`."""
     for place, tensor in enumerate(tensors):
         tensor.place = place
         tensor.images = spec.get("images") or {}

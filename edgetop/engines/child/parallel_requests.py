@@ -24,7 +24,7 @@ class Request:
     """One request that is in progress. All times are in ns of CLOCK_MONOTONIC."""
 
     def __init__(self, prompt: Any, place: int, start_ns: int, due_ns: int) -> None:
-        """Begin with no token processed.
+        """Create a request of whose prompt no token has been processed.
 
         `prompt` has the prompt's tokens as a ctypes array, and `place` is the prompt's number. `start_ns` is the start,
         and `due_ns` is when the request should have started.
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def generates(self) -> bool:
-        """Whether the whole prompt is processed, so that each batch adds a token."""
+        """Whether the request is past its prompt, so that each further batch generates one of its tokens."""
         return self.done == len(self.prompt)
 
 

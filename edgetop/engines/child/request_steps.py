@@ -18,7 +18,7 @@ class Decoder:
     """Calls `llama_decode`, and waits until the batch is processed."""
 
     def __init__(self, adapter: Any, spec: Dict[str, Any], clock: Clock) -> None:
-        """Prepare the call.
+        """Prepare to call `llama_decode`.
 
         `adapter` holds the loaded model. `spec` has the fields of `EngineSpec` by name. `clock` returns ns.
         """

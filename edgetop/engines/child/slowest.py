@@ -48,7 +48,7 @@ class Slowest:
         schedstat: str = "/proc/thread-self/schedstat",
         place: Optional[Callable[[], Tuple[int, int]]] = None,
     ) -> None:
-        """Begin to count. `schedstat` is the file in which the kernel counts the waits of this thread.
+        """Begin to watch this thread. `schedstat` is the file in which the kernel counts the waits of this thread.
 
         `place` returns the number, from 0, of the input array that the newest inference got, and the number of arrays.
         `place` is None if there is one array.
@@ -70,7 +70,7 @@ class Slowest:
         self._threshold_ns = 0.0
 
     def close(self) -> None:
-        """Report the slowest inference that is left, and close the file of counters."""
+        """Report the slowest inference that has not been reported yet, and close the file of counters."""
         self._report()
         if self._fd >= 0:
             os.close(self._fd)

@@ -96,7 +96,7 @@ def _short(seconds: float) -> str:
 def _charts(summary: Summary, area: Area) -> tuple[tuple[str, str], tuple[str, str]]:
     """Return two small charts over time as (text, style): of p99, and of the temperature.
 
-    The chart of p99 is full at the deadline, the chart of the temperature at the trip point.
+    The chart of p99 reaches its full height at the deadline, and the chart of the temperature at the trip point.
     """
     is_known = summary.temperature_c is not None and summary.headroom_c is not None
     full_c = (summary.temperature_c or 0.0) + (summary.headroom_c or 0.0) if is_known else FULL_C

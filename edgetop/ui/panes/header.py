@@ -50,9 +50,9 @@ def verdict_line(
     """Return the first line of the screen: the verdict, the figure that proves it, since when it holds, and its cause.
 
     At its right end are p50, p99, rate and elapsed time, always in the same places. What does not fit is cut from the
-    end of the words. `frozen_ns` is how far a frozen screen is behind the present, in ns, or None. p50, p99 and rate
-    are those of `panes`, the view that the panes show, or of `view` without it: the screen has one p50 at a time.
-    `has_figures` tells whether they are in the line.
+    end of the words. `frozen_ns` is how far a frozen screen is behind the present, in ns, or None. `panes` is the view
+    that the panes show; p50, p99 and rate are taken from it, so that the screen never has two different values. If it
+    is None, they are taken from `view`. `has_figures` tells whether they are in the line.
     """
     head = verdict_words.headline(view.verdict, view.progress.now_ns)
     state = Span(f" {head.state} ", view.verdict.level)

@@ -227,7 +227,7 @@ def _line(area: Area, name: str, track: TrackView | None, *notes: Piece, style: 
     """Return a line of the pane: the name of a figure, its present value, and `notes`.
 
     `track` is the sensor with the value, or None if there is no such sensor. Without a value, the line says why there
-    is none, instead of `notes`. If the line is too long, the last notes are left out, but an only note is cut.
+    is none, instead of `notes`. If the line is too long, the last notes are left out; a single note is cut instead.
     """
     if track is None:
         notes = ("no such sensor",)

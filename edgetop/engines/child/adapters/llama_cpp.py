@@ -43,7 +43,7 @@ class LlamaCpp:
         self.sampler = self.library.sampler(options["temperature"], spec["seed"])
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
-        """Yield one function. It makes and returns a profiler of operators.
+        """Yield one function that makes and returns a profiler of operators.
 
         The function raises ProfilingError if operators cannot be timed.
         """

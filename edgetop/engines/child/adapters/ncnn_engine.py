@@ -178,7 +178,7 @@ class Ncnn:
         return time.monotonic_ns() - begin, timed
 
     def another(self) -> "Ncnn":
-        """Return a second engine with the same model, for one more thread. Both may run at the same time."""
+        """Return a second engine that shares the loaded model. Another thread may run it at the same time."""
         other = Ncnn()
         other.__dict__.update(self.__dict__, _mats=[])
         return other

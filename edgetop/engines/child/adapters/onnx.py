@@ -155,9 +155,10 @@ class OnnxRuntime:
         return functools.partial(self._call, None, self._feeds)
 
     def _value(self, small: Any, array: Any) -> Any:
-        """Return `array` as an OrtValue. `small` is its element type if NumPy lacks that type, else None.
+        """Return `array` as an OrtValue, ONNX Runtime's own kind of tensor.
 
-        Raises EngineError("input") if `small` is given and ONNX Runtime is older than 1.20.
+        `small` is the element type if NumPy lacks that type (bfloat16, 4-bit integers ...), else None. Raises
+        EngineError("input") if `small` is given and ONNX Runtime is older than 1.20.
         """
         make = self.import_runtime().OrtValue
         if small is None:
@@ -176,12 +177,12 @@ class OnnxRuntime:
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
     def explain_fallback(self, ran_on: Collection[str], is_stopped: Callable[[], bool]) -> Optional[Dict[str, Any]]:
-        """Return {"reasons", "left_out"}: why operators do not run on the requested providers.
+        """Return {"reasons", "left_out"}: why operators do not run on the requested providers. None if all of them do.
 
         "reasons" has the number of operators by reason. "left_out" says why a provider was left out, or is "". `ran_on`
-        are the providers that ran operators; empty if that is unknown. Returns None if there is nothing to explain. The
-        reasons come from the log of a second session, which a helper process loads and closes. `is_stopped` returns
-        True when a stop is requested. Raises ProfilingError if the helper does not start.
+        are the providers that ran operators; empty if that is unknown. The reasons come from the log of a second
+        session, which a helper process loads and closes. `is_stopped` returns True when a stop is requested. Raises
+        ProfilingError if the helper does not start.
         """
         asked = {_short(name).lower() for name, _ in self._spec["providers"]}
         kept = asked.intersection(_short(name).lower() for name in self._session.get_providers())
@@ -226,7 +227,7 @@ class OnnxRuntime:
 
     @staticmethod
     def by_short_names(placed: Dict[str, Any]) -> Dict[str, Any]:
-        """Return a dict with the providers' names as users write them, such as "CUDA", as the keys."""
+        """Return `placed` with short keys: a provider's name as users write it, such as "CUDA"."""
         return {_short(name): value for name, value in placed.items()}
 
     def profilers(self) -> Iterator[Callable[[], Any]]:
@@ -266,9 +267,9 @@ class OnnxRuntime:
         return is_on_cpu and self._spec["threads"] != 1 and len(os.sched_getaffinity(0)) > 1
 
     def end_profiling(self) -> str:
-        """End the profiling of the session and return the path of its trace.
+        """End ONNX Runtime's profiling of the session and return the path of the trace that ONNX Runtime wrote.
 
-        Needs a session made with a `profile_prefix`.
+        Needs a session that was opened with a `profile_prefix` in its specification.
         """
         return str(self._session.end_profiling())
 

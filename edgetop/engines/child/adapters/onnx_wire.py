@@ -83,9 +83,9 @@ def _main_graph(wire: Wire) -> Tuple[Dict[str, List[int]], List[_Node]]:
 
 
 def _lookups(node: _Node) -> Iterator[Tuple[str, int, str]]:
-    """Yield (input's name, axis, table's name) for each table from which an operator reads entries.
+    """Yield (input's name, axis, table's name) for each table in which an operator looks up entries.
 
-    The input has the numbers of the entries, which are counted along `axis` of the table.
+    The input's values are the numbers of the entries, counted along `axis` of the table.
     """
     if node.op_type == "Gather" and len(node.inputs) > 1:
         yield node.inputs[1], node.axis, node.inputs[0]

@@ -220,7 +220,7 @@ class PublicEngine:
         return Tensor(_text(name), sizes, kind)
 
     def _has(self, member: str) -> bool:
-        """Whether the engine has an attribute. One that raises any error counts as absent."""
+        """Whether the engine has the attribute `member`. If reading the attribute raises an error, return False."""
         try:
             return hasattr(self._engine, member)
         except Exception:  # of a property

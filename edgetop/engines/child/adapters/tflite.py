@@ -245,7 +245,7 @@ class _Interpreter:
         return [(one["name"], array, *one["quantization"]) for one, array in zip(details, found)]
 
     def input_arrays(self) -> List[Any]:
-        """Return the arrays that the interpreter now has as inputs, in the order of the model's inputs."""
+        """Return the arrays that the interpreter holds as its inputs now, in the order of the model's inputs."""
         return [self.interpreter.get_tensor(detail["index"]) for detail in self._details.values()]
 
     def tensor_shapes(self) -> List[Any]:

@@ -32,7 +32,7 @@ class ProfilingError(Exception):
 
 
 class Allowance:
-    """Says whether one more instrumented run may begin. The first run is always allowed.
+    """Says whether one more instrumented run of the model may begin. The first run is always allowed.
 
     More runs are allowed while they fit into `budget_ns`, the budget in ns. A run's time is the time between two calls
     of `takes_another`. The time of one more run is kept in reserve for the work after the last run.
@@ -153,7 +153,7 @@ class Profile:
     def add(
         self, name: str, op_type: str, provider: str, ns: int, begin_ns: Optional[int] = None, thread: int = 0
     ) -> None:
-        """Add an operator that took `ns` ns to the last run. `name`, `op_type` and `provider` describe the operator.
+        """Add to the last run an operator that took `ns` ns. `name`, `op_type` and `provider` describe the operator.
 
         `begin_ns` is when the operator began, in ns of any clock; None if unknown. `thread` is the id of the thread
         that ran it.

@@ -107,8 +107,8 @@ _PLACES = re.compile(r"VerifyEachNodeIsAssignedToAnEp")
 def read_placement(lines: Iterable[str]) -> Dict[str, Dict[str, int]]:
     """Return the number of operators by provider and type, read from the log of ONNX Runtime while it makes a session.
 
-    Providers have their full names. The type is "" for operators whose types the log does not have. Operators that a
-    provider runs as one are one.
+    For example {"CPUExecutionProvider": {"Pad": 2}}. The type is "" for operators whose types the log does not have.
+    Operators that a provider runs as one count as one.
     """
     placed: Dict[str, Dict[str, int]] = {}
     provider = ""
@@ -191,7 +191,7 @@ def _stderr_to(descriptor: int) -> Iterator[None]:
 
 
 def _lines_of(log: Any) -> Iterator[str]:
-    """Yield the lines of an open file, at most MOST_BYTES of them in all. A longer line than LONGEST_LINE is cut."""
+    """Yield the lines of an open file, MOST_BYTES bytes of it in all. Longer lines than LONGEST_LINE come in pieces."""
     left = MOST_BYTES
     while left > 0:
         line = log.readline(LONGEST_LINE)

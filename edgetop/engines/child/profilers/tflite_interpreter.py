@@ -93,12 +93,12 @@ class Listener:
 
 
 class InterpreterProfiler:
-    """Profiles an interpreter.
+    """A profiler for one interpreter: `burst` attaches it, runs the model, and detaches it.
 
-    Make it before the interpreter's tensors are allocated, and keep it as long as the interpreter. In the engine itself
-    it is detached after the allocation, and attached again only to profile. The interpreter's profiler is never set to
-    null: that would free the root of all profilers while graphs still point to it, and the next inference would crash
-    (interpreter.cc, SetProfiler).
+    Make it before the interpreter's tensors are allocated, and keep it as long as the interpreter. In the engine
+    itself, call `detach` after the allocation. The interpreter's profiler is never set to null: that would free the
+    root of all profilers while graphs still point to it, and the next inference would crash (interpreter.cc,
+    SetProfiler).
     """
 
     way = "a profiler attached to the live interpreter"

@@ -244,7 +244,7 @@ def run_with(interpreter: Any, arrays: List[Any]) -> None:
 def _timed(invoke: Any) -> Tuple[List[int], Interference]:
     """Return an operator's times in ns, and how much other processes disturbed them. `invoke` runs the operator once.
 
-    The timing is repeated until other processes do not disturb it, at most TRIES times. The last one is returned.
+    If other processes disturb the timing, it is repeated, at most TRIES times in all. The last times are returned.
     """
     for _ in range(WARMUP_RUNS - 1):
         invoke()
