@@ -177,9 +177,9 @@ def not_beside(*others: str, unless: str = "", message: str = "", advice: str = 
 
 
 def rings(asked: Asked) -> InputError | None:
-    """Check the option `--notify`.
+    """Return an error if `--notify` cannot work, else None.
 
-    Return an error if there is no terminal to ring, or if the run will leave its terminal (`--detach`), else None.
+    It cannot work if there is no terminal to ring, or if the run will leave its terminal (`--detach`).
     """
     is_terminal = sys.stderr.isatty() if asked.given.get("headless") else standard_streams.has_screen()
     if is_terminal and not asked.given.get("detach"):

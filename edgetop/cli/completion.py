@@ -105,7 +105,7 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield the folders of sessions in the current folder and the recordings folder, and of registered sessions
+    """Yield the folders of sessions: those in the current folder and the recordings folder, and registered ones
     elsewhere.
     """
     home = recordings_home()

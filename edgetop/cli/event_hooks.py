@@ -230,8 +230,9 @@ class EventHooks:
             print_text(f"edgetop: {message}", err=True)
 
     def _report(self, body: Body, severity: Severity, source: str, message: str) -> None:
-        """Add an event to the session. Once the session is over, keep only failures, to print them later. The
-        parameters are the fields of the event.
+        """Add an event to the session. The parameters are the fields of the event.
+
+        Once the session is over, only failures are kept, to be printed later.
         """
         if not self._session_state.has_ended:
             self._session_state.add_event(body, severity, source, message)

@@ -34,7 +34,7 @@ def prose_columns() -> int:
 
 
 def wrapped(line: str) -> list[str]:
-    """Return the lines into which a line must be broken at spaces to fit the terminal; without a terminal, the line.
+    """Return `line` as lines that fit the terminal, broken at spaces. Without a terminal, return `[line]`.
 
     Each line after the first is indented by four more spaces.
     """
@@ -58,7 +58,7 @@ def raise_problems(problems: Sequence[str], rest: str) -> None:
 def table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], words: Collection[str], indent: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of a text table. `heads` are all headings, and `words` the headings of columns to align left.
+    """Yield the lines of a text table. `heads` has all headings, and `words` those of the columns to align left.
 
     >>> list(table(["name", "ms"], [["a", "1.5"]], words=["name"]))
     ['name   ms', 'a     1.5']

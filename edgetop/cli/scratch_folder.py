@@ -1,4 +1,4 @@
-"""A temporary folder for work in progress. A disk that is full there is told by its name, with what helps."""
+"""A temporary folder for work in progress. If its disk is full, an error names the disk and says what helps."""
 
 import contextlib
 import tempfile

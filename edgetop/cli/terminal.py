@@ -205,8 +205,9 @@ def terminal_for(*, headless: bool, detach: bool, is_recorded: bool) -> Terminal
 
 
 def move_into_scope(command: tuple[str, ...]) -> None:
-    """Restart this process through `command`, such as systemd-run, with the same command line. Raises OSError if that
-    fails.
+    """Restart this process through `command`, such as systemd-run, with the same command line.
+
+    Raises OSError if that fails.
     """
     interpreter = sys.executable or str(Path(sys.orig_argv[0]))
     os.execve(  # noqa: S606  no shell is meant

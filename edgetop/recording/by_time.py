@@ -156,7 +156,8 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns up to which reading is fastest: half a second after the end of each piece but the last.
+        """Session times in ns up to which reading is fastest: half a second after the end of every piece except the
+        last.
         """
         # By then, most inferences that began in the piece have ended.
         return tuple(sorted({after_ns + NS // 2 for after_ns in self._after_ns[1:]}))
@@ -166,9 +167,10 @@ class SecondsTable:
         return int(np.searchsorted(self._ends_ns, t_ns, side="right"))
 
     def begin_of_last(self, inferences: int, end: int) -> int:
-        """Return a session time in ns from which on there are at least `inferences` inferences before row `end`.
+        """Return a session time in ns from which on at least `inferences` inferences lie before row `end`.
 
-        The time is the start of a second. It is 0 if there are not more inferences.
+        The time is the start of a second. It is 0 if the table has no more than `inferences` inferences before that
+        row.
         """
         if not end or self._runs[end - 1] <= inferences:
             return 0

@@ -62,8 +62,7 @@ def number_columns(
     encoding: str = "utf-8",
     flag: Flag | None = None,
 ) -> Iterator[list[Floats]]:
-    """Yield the numbers of a CSV file in pieces. A piece has an array for each position in `columns`, and one for
-    `flag`.
+    """Yield the numbers of a CSV file in pieces: lists with an array for each of `columns`, and then one for `flag`.
 
     The array of the digital signal `flag` has 1 for set, else 0. Rows without `width` cells, and rows that lack a
     number, are left out and counted by `skipped`. `begin` is the byte offset of the first row. `has_comma` says that

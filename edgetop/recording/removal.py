@@ -196,8 +196,7 @@ def _require(expected: Mapping[str, Stamp], folder: int) -> None:
 
 
 def _may_go(name: str, verified: Mapping[str, Stamp]) -> bool:
-    """Whether the file `name` can be removed without loss: it has a copy, is temporary, or can be made from other
-    files.
+    """Whether the file `name` may be removed: it has a copy, is temporary, or can be made from other files.
 
     False for the note of `edgetop push` that a lake has a copy of the session.
     """

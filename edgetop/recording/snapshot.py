@@ -237,8 +237,9 @@ class Snapshot:
         return SegmentReader(segment.file, segment.frames.offset, state)
 
     def catalogued_inferences(self) -> int | None:
-        """Return the number of rows in the unfinished table of inferences, or None if old rows were dropped
-        (`--max-size`).
+        """Return the number of rows in the unfinished table of inferences.
+
+        None if old rows were dropped (`--max-size`).
         """
         groups = [group for group in self.catalog.groups if group.table == "inferences"]
         is_whole = not groups or min(group.piece for group in groups) == 0

@@ -224,8 +224,7 @@ class SessionsDialog(Dialog[StoredSession]):
             self.dismiss(self._chosen)
 
     def action_compare(self) -> None:
-        """Mark the session under the cursor as the first of a comparison. If a session is marked already, compare the
-        two.
+        """Mark the session under the cursor as the first of a comparison, or compare it with the marked session.
 
         If the cursor is on the marked session, remove its mark.
         """

@@ -43,8 +43,10 @@ DATE = (2020, 1, 1, 0, 0, 0)  # of every member, so that the same packages make 
 
 @frozen
 class Target:
-    """The board for which an archive is made: its architecture as `uname -m` prints it, its Python such as "3.11", and
-    the oldest version of its C library, such as 28 for glibc 2.28.
+    """The board for which an archive is made: its architecture, its Python, and the oldest version of its C library.
+
+    The architecture is what `uname -m` prints there. The Python is a version such as "3.11", and the C library is the
+    second part of one, such as 28 for glibc 2.28.
     """
 
     architecture: str

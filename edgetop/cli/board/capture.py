@@ -18,8 +18,7 @@ SUFFIX = ".tar.gz"
 
 
 def capture_board(root: Root, path: Path, *, yes: bool, force: bool) -> None:
-    """Write an archive of the files that describe the board to `path`. The files are listed first, and the user is
-    asked to agree.
+    """Write an archive to `path` of the files that describe the board. List the files first, and ask the user to agree.
 
     `root` is the root of the board's file system. With `yes`, the user is not asked. `force` allows replacing an
     existing file. Raises OutputError if the file cannot be written, or InputError if the path is unsuitable or there is

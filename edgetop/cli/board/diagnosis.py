@@ -1,6 +1,4 @@
-"""The work of `edgetop doctor`: run the checks, measure the peak speeds of runtimes (`--roofline`),
-format the results.
-"""
+"""The work of `edgetop doctor`: run the checks, measure the peak speeds of runtimes, format the results."""
 
 import contextlib
 import os

@@ -63,8 +63,7 @@ def _head(document: Document) -> Iterator[str]:
 
 
 def _external(one: Document) -> str:
-    """Return a text about a separate file with weights, such as "16 MiB: 4 tensors" or "MISSING: 4
-    tensors need 16 MiB".
+    """Return a text about a file of weights beside the model, such as "16 MiB: 4 tensors" or "MISSING: 4 tensors ...".
 
     `one` is the entry of that file in the inspection document of its model.
     """

@@ -193,8 +193,9 @@ def compared(rounds: Sequence[Mapping[str, object]], condition: str) -> int:
 def document(model_format: str, seconds: float, rounds: Sequence[Round]) -> Document:
     """Return a JSON document with all rounds, and with edgetop's figures divided by the bare loop's figures.
 
-    Each ratio is given as the median, least and greatest over all rounds that have both of its turns. A ratio without
-    such rounds is left out. `model_format` is such as "onnx". `seconds` is the length of a turn.
+    Each ratio is given as the median, least and greatest over the rounds that have both a turn of edgetop and a turn of
+    the bare loop. A ratio without such rounds is left out. `model_format` is such as "onnx". `seconds` is the length of
+    a turn.
     """
     figures = {"p50": "p50_ms", "p99": "p99_ms", "throughput": "throughput_hz"}
     ratios = {

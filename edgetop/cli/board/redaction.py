@@ -32,8 +32,9 @@ class Redaction:
         self._places = sorted(((str(path), name) for name, path in own.items()), key=lambda one: -len(one[0]))
 
     def text(self, text: str) -> str:
-        """Return the text without the user's paths, and with `x` in place of each letter and digit of names and
-        addresses.
+        """Return the text without the user's paths, and with names and addresses made unreadable.
+
+        Each letter and digit of a name or an address becomes `x`.
         """
         for path, name in self._places:
             if path != "/":

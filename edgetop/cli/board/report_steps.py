@@ -133,8 +133,7 @@ def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
 
 
 class Soaks:
-    """Runs the built-in model on each installed runtime for some time. Meanwhile, the board's sensors and files are
-    read.
+    """Runs the built-in model on each installed runtime for some time, and reads the board's sensors and files then.
 
     Each run begins with a rest, in which the idle power is measured.
     """
@@ -212,8 +211,9 @@ class Soaks:
         self.start_s = beyond_s if self.start_s is None else min(self.start_s, beyond_s)
 
     def _captured(self, run: ChildRun) -> Capture:
-        """Return the board's files, read while `run` loads the board. If the run ended meanwhile, a note in the capture
-        says so.
+        """Return the board's files, read while `run` loads the board.
+
+        If the run ended meanwhile, a note in the capture says so.
         """
         left_s = max(0.0, self._limits.until_s - time.monotonic())
         found = capture(min(self._limits.capture_s, left_s))

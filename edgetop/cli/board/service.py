@@ -118,18 +118,14 @@ def _owner(name: str | None) -> pwd.struct_passwd:
 
 
 def _refuse_name(folder: Path) -> None:
-    """Raise InputError if systemd's WorkingDirectory= cannot name this folder. Special characters cannot be quoted
-    there.
-    """
+    """Raise InputError if systemd's WorkingDirectory= cannot name this folder: it cannot quote special characters."""
     text = str(folder)
     if re.search(r"[\x00-\x1f\x7f\ud800-\udfff]", text) or text != text.strip() or text.endswith("\\"):
         raise InputError(f"{clean(text)}: systemd cannot start a unit in a folder with this name", "rename the folder")
 
 
 def refuse_changeable(paths: Iterable[Path]) -> None:
-    """Raise InputError if a user other than root is able to change one of these files, because root is going to execute
-    them.
-    """
+    """Raise InputError if a user other than root can change one of these files, which root is going to execute."""
     for path in paths:
         chain = {place for start in (path.absolute(), path.resolve()) for place in (start, *start.parents)}
         for place in sorted(chain):

@@ -1,6 +1,4 @@
-"""The work of `edgetop fleet`: start and stop runs on boards, wait until boards have answered, and show or print their
-state.
-"""
+"""The work of `edgetop fleet`: start and stop runs on boards, wait for answers, and show or print the boards' state."""
 
 import json
 import re
@@ -185,8 +183,7 @@ def _watch(
 
 
 def _as_lines(fleet: Fleet, options: FleetOptions, come: Sequence[int]) -> None:
-    """Wait until each board has answered, or with --headless until all sessions are over. Then print the state of all
-    boards.
+    """Print the state of all boards, once each board has answered, or with --headless once all sessions are over.
 
     `come` has the signals that have arrived. The first signal ends the wait.
     """

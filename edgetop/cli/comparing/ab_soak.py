@@ -31,7 +31,7 @@ VARIANT = "variant"  # label of a session: its value is A or B
 
 
 def soak(request: RunRequest, written: Sequence[str], soak_ns: int, repeat: int) -> int:
-    """Run the sessions of both variants one after another, and compare them. Return the exit code.
+    """Run the sessions of the variants A and B one after another, and compare them. Return the exit code.
 
     `written` holds the common options as words of a command line. `soak_ns` is the time in ns that each session
     measures. `repeat` is the number of sessions of each variant.

@@ -28,11 +28,11 @@ LAST_BYTES, LAST_CELLS = 4096, 120  # of a program's output, for the reason why 
 
 
 def checked(combinations: Sequence[Settings], options: Sequence[str], command: Sequence[str]) -> RunRequest:
-    """Return the request of the first run whose command line is valid. The command lines are checked in the order of
-    the runs.
+    """Return the request of the first run whose command line is valid.
 
-    `combinations` are the settings of the runs. `options` are the words of the options for each run. `command` is the
-    program with placeholders, such as `["python3", "app.py", "{model}"]`. Raises InputError if no run can start.
+    The command lines are checked in the order of the runs. `combinations` are the settings of the runs. `options` are
+    the words of the options for each run. `command` is the program with placeholders, such as `["python3", "app.py",
+    "{model}"]`. Raises InputError if no run can start.
     """
     given = _parsed(options)
     is_contained = bool(given["container"] or given["dockerfile"])

@@ -170,8 +170,9 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | None]:
 
 
 def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[str]:
-    """Return the names of combinations that meet the user's limits and are not measurably worse than the recommended
-    combination.
+    """Return the names of combinations that meet the user's limits and are not measurably worse than the chosen one.
+
+    `choice` has the chosen (recommended) combination.
     """
     if comparison is None or choice.recommended is None or "batch" in plan.varied:
         return []
@@ -181,8 +182,7 @@ def _as_good(plan: Plan, comparison: Comparison | None, choice: Choice) -> list[
 
 
 def _compared(folder: Path, comparison: Comparison | None) -> Iterator[str]:
-    """Yield lines about how each combination differs from the first one, the ranking, and what is unfair in this
-    comparison.
+    """Yield lines about how each combination differs from the first one, the ranking, and what makes this unfair.
 
     `folder` is the sweep's folder, for the advice at the end. Without a comparison, yield nothing.
     """

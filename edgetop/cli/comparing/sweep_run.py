@@ -175,11 +175,11 @@ def _checked(combinations: Sequence[Settings], run_options: Sequence[str]) -> Ru
 
 
 def _refuse_unrunnable(combinations: Sequence[Settings], run_options: Sequence[str]) -> None:
-    """Run one inference of each combination in order, until an inference works.
+    """Raise InputError if no combination can run. Run one inference of each in order, until an inference works.
 
-    `run_options` are options for each run, as words of a command line. Raises InputError if all combinations fail, for
-    example because of an input. If only some fail, the sweep begins and reports their runs as failed, since not every
-    model runs on every provider.
+    All combinations may fail because of an input, for example. If only some fail, the sweep begins and reports their
+    runs as failed, since not every model runs on every provider. `run_options` are options for each run, as words of a
+    command line.
     """
     first: InputError | None = None
     for one in combinations:
@@ -236,11 +236,11 @@ def resume_sweep(
 
 
 def _given_again(folder: Path, plan: Plan, orders: Sequence[str], options: SweepOptions) -> list[str]:
-    """Check `orders`, the options on the command line that run or load something, such as `--delegate=lib.so`. Return
-    them.
+    """Check `orders` against the sweep's plan, and return them.
 
-    These options may come only from the command line, never from a plan. Raises InputError if an option is missing, or
-    was not used when the sweep began.
+    `orders` are the options on the command line that run or load something, such as `--delegate=lib.so`. They may come
+    only from the command line, never from a plan. Raises InputError if an option is missing, or was not used when the
+    sweep began.
     """
     asked = [name for name in plan.asked if name in ORDERS]
     given = [word.partition("=")[0] for word in orders]

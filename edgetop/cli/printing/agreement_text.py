@@ -55,8 +55,7 @@ def agreement_sentences(one: Agreement, here: str, there: str) -> Iterator[str]:
 
 
 def _order_sentences(order: Order, here: str, there: str) -> Iterator[str]:
-    """Yield a sentence on the pairs of models that differ clearly in both groups. If there are other pairs, yield one
-    on them.
+    """Yield a sentence on the pairs of models that differ clearly in both groups, and one on the other pairs, if any.
 
     `here` and `there` are the names of the two groups of sessions.
     """

@@ -80,7 +80,10 @@ def _agreement(found: Agreements, names: Sequence[str]) -> Iterator[str]:
 
 
 def _figures(rows: Sequence[Row], names: Sequence[str], *, is_brief: bool = False) -> Iterator[str]:
-    """Yield a table of figures. If `is_brief`, leave out why a difference cannot be told, which the sentences say."""
+    """Yield a table of figures.
+
+    If `is_brief`, the table does not say why a difference is unknown, because sentences elsewhere say it.
+    """
     heads = ["", names[0], *(head for name in names[1:] for head in (name, "change", "95 %", " "))]
     lines = []
     for row in rows:

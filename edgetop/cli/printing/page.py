@@ -113,9 +113,7 @@ def escaped_lines(text: str) -> str:
 
 
 def block(text: str) -> str:
-    """Return a block of a text report as HTML. A long block is folded: only its first line shows until a reader opens
-    it.
-    """
+    """Return a block of a text report as HTML. A long block shows only its first line until a reader opens it."""
     lines = text.splitlines()
     whole = f'<pre class="scroll">{escaped_lines(text)}</pre>'
     if len(lines) <= LONGEST_OPEN:

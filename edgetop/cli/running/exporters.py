@@ -74,7 +74,7 @@ METRICS_OPTIONS = (
 
 
 class Exporters:
-    """Sends the metrics of one session.
+    """Sends the metrics of one session to the monitoring systems that the user named.
 
     All files and connections are opened before the session runs, so that invalid options are found first.
     """

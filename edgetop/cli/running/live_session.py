@@ -178,9 +178,7 @@ class LiveSession:
                     self._call(observer)
 
     def _call(self, observer: Observer) -> None:
-        """Call an observer. If the observer raises an error, record that as an event and never call this observer
-        again.
-        """
+        """Call an observer. If it raises an error, record the error as an event and never call this observer again."""
         try:
             observer(self.analysis)
         except Exception as error:  # noqa: BLE001  a defect of ours must not go unnoticed

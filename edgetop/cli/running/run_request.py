@@ -40,7 +40,7 @@ WithOptions = tuple[str, Mapping[str, str]]  # the name of a provider or the pat
 
 @frozen
 class GenerationRequest:
-    """The options for requests to a language model, such as `--prompt`. None means that the option was not given."""
+    """The options for requests to a language model, such as `--prompt`. None means that an option was not given."""
 
     prompt: str | None = None  # a text, or the path of a file with it
     prompts_file: Path | None = None
@@ -172,7 +172,7 @@ Subject = ModelSubject | DemoSubject | VariantsSubject | ProgramSubject
 
 
 def model_of(subject: Subject) -> ModelChoice:
-    """Return the model that edgetop runs. In an A/B session, return the model of A.
+    """Return the model that edgetop runs. In an A/B session, return the model of variant A.
 
     Raises TypeError for a watched program, because edgetop does not run its model.
     """
