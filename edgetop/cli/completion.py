@@ -105,9 +105,7 @@ def _sessions(folders: Iterable[Path], incomplete: str) -> Proposals:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield the folders of sessions: those in the current folder and the recordings folder, and registered ones
-    elsewhere.
-    """
+    """Yield the folders of sessions: those in the current and the recordings folder, and registered ones elsewhere."""
     home = recordings_home()
     for place in (Path(), home):
         with contextlib.suppress(OSError):  # it was deleted, or belongs to another user

@@ -54,9 +54,7 @@ ALERT = option(
 
 @frozen
 class ScreenChoices:
-    """The options on the command line for the screen and for the lines of `--live`. None means that an option is
-    absent.
-    """
+    """The options on the command line for the screen and for the lines of `--live`. None means an absent option."""
 
     refresh_ns: int | None = None
     theme: str | None = None

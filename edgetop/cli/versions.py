@@ -61,8 +61,7 @@ def _platform() -> str:
 
 
 def _runtimes() -> Iterator[tuple[str, str]]:
-    """Yield `(runtime, packages)` for each runtime. `packages` are the installed packages that provide it, with
-    versions.
+    """Yield `(runtime, packages)` for each runtime. `packages` are the installed packages of it, with versions.
 
     If there is none, `packages` is "-". If there are several, all are named, because these overwrite each other's
     files.

@@ -37,7 +37,9 @@ class Agreement:
 
     @property
     def chance(self) -> float | None:
-        """The probability (0 to 1) that unrelated orders agree at least this well by chance; None without a line."""
+        """The probability (0 to 1) that unrelated orders agree at least this well by chance; None without a fitted
+        line.
+        """
         return chance_of(self.line.tau, len(self.line.pairs)) if self.line else None
 
     def to_json(self) -> Document:

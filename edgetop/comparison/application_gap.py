@@ -97,8 +97,7 @@ class _Search:
         self.found: list[Cause] = []
 
     def _off_cpu(self, of: str) -> tuple[float | None, float | None]:
-        """Return `(off_ms, queued_ms)`: the mean time per call off the CPU, and how much of
-        it was spent waiting for a CPU.
+        """Return `(off_ms, queued_ms)`: the mean time per call off the CPU, and the part of it spent waiting for a CPU.
 
         A time is None if unknown. `of` is the prefix of the sensors' names, such as `call/0-`.
         """
@@ -189,10 +188,10 @@ class _Search:
             self.note("larger inputs", more_ms, text)
 
     def _sized_calls(self) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Return latency in ms, number of input elements, and whether the shape is new, for
-        the calls of known input size.
+        """Return three arrays about the calls of known input size, with an item for each call.
 
-        A shape is new if it differs from the previous call's.
+        They are the latency in ms, the number of input elements, and whether the shape differs from the previous
+        call's.
         """
         number = self.number or 0
         sensor, changed = f"input/{number}-elements", f"call/{number}-reshaped"
@@ -322,8 +321,8 @@ class _Search:
         return max(0.0, float(took_ms.mean() - short.mean())) if is_clear else 0.0
 
     def _input_size(self) -> None:
-        """Add larger inputs as a cause, estimated from the shapes of the first call, if the
-        sizes of other calls are unknown.
+        """Add larger inputs as a cause, if the sizes of most inputs are unknown: its time is estimated from the first
+        call.
         """
         if self.has_sizes:
             return

@@ -379,9 +379,7 @@ MOST_OPERATORS = 5
 
 
 def operators(baseline: Sample, others: list[Sample]) -> tuple[tuple[Figure, ...], int]:
-    """Return the figures of the operators whose time changed most, and the number of
-    operators that could be compared.
-    """
+    """Return the figures of the operators whose time changed most, and how many operators could be compared."""
     before, moved = operator_us(baseline), dict[str, float]()
     for other in others:
         after = operator_us(other)

@@ -58,8 +58,9 @@ class Evidence:
 
 
 def is_timed(sensor: str) -> bool:
-    """Whether each reading of the sensor with this id belongs to one call, so that the
-    times of the readings are needed.
+    """Whether each reading of this sensor belongs to one call, so that the times of the readings are needed.
+
+    `sensor` is the sensor's id.
     """
     return sensor.startswith("input/") or sensor.endswith("-reshaped")
 

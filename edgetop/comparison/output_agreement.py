@@ -94,7 +94,11 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
 
 
 def _unscaled(*sides: tuple[KeptOutputs, int]) -> tuple[str | None, str | None]:
-    """Return `Agreement.unscaled` of two outputs, each given as the kept outputs and the number of the output."""
+    """Return, for each of two outputs, the type of its raw integers if it lacks a scale and the other output is real.
+
+    The type is a text such as "int8", and None if the outputs can be compared. Each of `sides` is the kept outputs of a
+    session and the number of the output.
+    """
     types = [kept.read(0, place).dtype for kept, place in sides]
     is_real = [
         dtype.kind == "f" or bool(kept.outputs[place].scale) for dtype, (kept, place) in zip(types, sides, strict=True)

@@ -71,7 +71,7 @@ def order_of(models: Sequence[tuple[str, Sequence[Sample], Sequence[Sample]]], k
 
 
 def _sign(first: Sequence[Sample], second: Sequence[Sample], figure: Figure) -> int:
-    """Return 1 if the figure is higher for `first` than for `second`, -1 if lower, and 0 if unknown."""
+    """Return 1 if the figure is higher for `first` than for `second`, -1 if lower, 0 if they cannot be told apart."""
     found = ratio(Group("", tuple(second)), Group("", tuple(first)), figure)
     if found.verdict in ("same", "unknown") or found.value is None:
         return 0

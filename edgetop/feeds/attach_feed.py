@@ -49,9 +49,7 @@ class AttachFeed:
 
     @property
     def name(self) -> Path:
-        """The session's present path, which changes if the folder is moved, or if the
-        run continues as a new session.
-        """
+        """The session's present path. It changes if the folder is moved, or if the run continues as a new session."""
         return self.folder.name
 
     @property

@@ -74,11 +74,10 @@ class Player(Protocol):
         """
 
     def checkpoint_ns(self) -> int | None:
-        """Return the session time at which the caller of `ahead` must save its state now, or
-        None if nothing must be saved now.
+        """Return the session time at which a caller of `ahead` has to save the state of its analysis, or None.
 
-        After a seek, a batch may begin at this time instead of at the session's beginning. Such a batch continues the
-        saved state.
+        None means that nothing has to be saved now. After a seek, a batch may begin at this time instead of at the
+        session's beginning. Such a batch continues the saved state.
         """
 
 

@@ -62,7 +62,7 @@ class Link(Protocol):
         """Write bytes without waiting. Raises LinkEndedError if the link does not accept them."""
 
     def answered(self) -> None:
-        """Note that edgetop on the board has answered, so that ssh asks for no password any more."""
+        """Tell the link that edgetop on the board has answered, so that ssh asks for no password any more."""
 
     def hang_up(self) -> None:
         """End the link. A thread that waits in `read` then returns."""
@@ -276,8 +276,8 @@ class RemoteFeed:
             self._confirm(self._last_order, str(error) or "the link is lost")
 
     def close(self, timeout_s: float) -> tuple[Action, ...]:
-        """Wait up to `timeout_s` seconds for the answers to commands, and leave the
-        session, which continues on the board.
+        """Wait for the answers to commands, up to `timeout_s` seconds. Then leave the session; it continues on the
+        board.
 
         Return the kinds of the commands without an answer, such as "mark".
         """

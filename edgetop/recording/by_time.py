@@ -156,7 +156,7 @@ class SecondsTable:
 
     @property
     def stops_ns(self) -> tuple[int, ...]:
-        """Session times in ns up to which reading is fastest: half a second after the end of every piece except the
+        """Session times in ns up to which reading is fastest: half a second after the end of each piece, without the
         last.
         """
         # By then, most inferences that began in the piece have ended.

@@ -81,8 +81,7 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
 
 
 def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
-    """Return the manifest (a session's description) as JSON, without texts that identify a person, machine or network.
-    """
+    """Return the manifest (a session's description) as JSON, without texts that identify a person, board or network."""
     watched = manifest.watched
     if watched:
         program = PurePath(watched.command[0]).name if watched.command else ""
