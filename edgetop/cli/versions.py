@@ -61,7 +61,8 @@ def _platform() -> str:
 
 
 def _runtimes() -> Iterator[tuple[str, str]]:
-    """Yield `(runtime, packages)` for each runtime. `packages` are the installed packages of it, with versions.
+    """Yield `(runtime, packages)` for each runtime. `packages` is a text with its installed packages and their
+    versions.
 
     If there is none, `packages` is "-". If there are several, all are named, because these overwrite each other's
     files.

@@ -78,7 +78,8 @@ class Agreements:
 
 
 def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
-    """Return how well each figure, such as p50, agrees between two sides. Figures that one side lacks are left out.
+    """Return how well each figure, such as p50, agrees between desk and device. Figures that one of them lacks are left
+    out.
 
     `desk` and `device` are the sessions of the two sides. Raises InputError if no model or program ran on both.
     """
@@ -96,7 +97,7 @@ def agreements(desk: Sequence[Sample], device: Sequence[Sample]) -> Agreements:
 
 
 def _agreement(key: str, both: Sequence[tuple[list[Sample], list[Sample]]]) -> Agreement | None:
-    """Return how well one figure agrees between two sides, or None if no model has the figure on both.
+    """Return how well one figure agrees between desk and device, or None if no model has the figure on both.
 
     `key` is the figure's name, such as `p50_ms`. `both` has each model's sessions at the desk and on the device.
     """

@@ -228,7 +228,7 @@ class SlowInference:
 
 @frozen
 class GarbageCollected:
-    """An inference of a watched Python program, during which Python's garbage collector ran."""
+    """Says that Python's garbage collector ran during an inference of a watched Python program."""
 
     monotonic_ns: int  # when the inference began
     latency_ns: int

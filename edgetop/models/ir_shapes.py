@@ -210,7 +210,10 @@ def _concat(operator: Operator, read: Sequence[Sizes | None], _stated: Sizes | N
 
 
 def _window(operator: Operator, read: Sequence[Sizes | None], stated: Sizes | None) -> Sizes | None:
-    """Return the sizes after a convolution or a pooling: the window's number of positions along each axis."""
+    """Return the sizes after a convolution or a pooling: the window's number of positions along each axis.
+
+    None if the number of dimensions, or the size of the weights, is unknown.
+    """
     sizes, kind = read[0], operator.op_type.lower()
     if sizes is None or stated is None:
         return None

@@ -48,11 +48,11 @@ class TimedTable:
 
     @property
     def end(self) -> Place:
-        """The place after the last row."""
+        """The place after the last row, as (piece number, row number within the piece)."""
         return len(self._pieces), 0
 
     def place(self, t_ns: int) -> Place:
-        """Return the place after the last row that was available at session time `t_ns`.
+        """Return the place after the last row that was available at session time `t_ns`, as (piece number, row number).
 
         A row counts as available only if all earlier rows are available too.
         """

@@ -379,7 +379,9 @@ READERS: Mapping[int, tuple[str, Callable[[bytes, int], Any]]] = {
 
 
 def pack_interval(fsync_interval_ns: int) -> bytes:
-    """Return a payload part with the writer's interval between syncs, which tells a recovery how much may be lost."""
+    """Return a payload part with the interval of the writer's syncs to the disk: a recovery thus knows what may be
+    lost.
+    """
     return pack_part(INTERVAL, _INTERVAL.pack(fsync_interval_ns))
 
 

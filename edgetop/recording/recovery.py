@@ -156,10 +156,9 @@ def _lost(snapshot: Snapshot, last: "_JournalEnd", unwritten: Unwritten, death: 
 
 
 def _lost_at_the_end(snapshot: Snapshot, last: "_JournalEnd", death: str) -> Lost | None:
-    """Return what a dead writer had not written yet.
+    """Return what a dead writer had not written yet. The amounts in it are None if the engine left no note of its end.
 
-    `death` is why the writer did not finish, such as "power-loss". The amounts are unknown unless the engine left a
-    note of its end.
+    `death` is why the writer did not finish, such as "power-loss".
     """
     if death == "writer-killed" and (note := _end_note(snapshot.folder)):
         until_ns = note[0] - last.manifest.clock.origin_monotonic_ns

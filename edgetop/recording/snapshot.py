@@ -193,7 +193,7 @@ class Snapshot:
         self._is_unfinished = has_journal(folder)
 
     def close(self) -> None:
-        """Close all files. No row can be read from then on. What `follow` returned keeps its file of the journal."""
+        """Close all files. No row can be read from then on, but a reader that `follow` returned goes on."""
         for file in list(self._open_files):
             file.close()
         for piece in self._pieces.values():

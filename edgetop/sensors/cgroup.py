@@ -207,7 +207,8 @@ class _Quota:
         self._stall = Rate(LONGEST_STALL_S)
 
     def attempt_at(self, at_s: float, *, is_only: bool) -> tuple[float | Gap, float | Gap]:
-        """Return what `read_at` returns, or two gaps if the file cannot be read, so that other cgroups still count.
+        """Return the two values of `read_at`. If the file cannot be read, return two gaps, so that other cgroups still
+        count.
 
         `is_only` says that there is no other cgroup with a quota. OSError is then raised instead.
         """

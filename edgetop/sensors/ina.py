@@ -138,9 +138,9 @@ def _single(overflows: int, volts: float, amperes: float, clips_at: str = "") ->
     """Return a list with one element: the measurement of a chip that has one channel.
 
     `volts` and `amperes` are the measured values. The power is their product, because the chip's register of the power
-    is coarser. `overflows` is the chip's overflow flag; if it is not 0, power and current are gaps. `clips_at` is ""
-    unless the shunt's voltage was too high. Then it is the highest voltage that the chip can measure, such as `320 mV`,
-    and power and current are gaps too.
+    is coarser. `overflows` is the chip's overflow flag; if it is not 0, power and current are gaps. `clips_at` is "" if
+    the shunt's voltage was within range. Otherwise it names the highest voltage that the chip can measure, such as `320
+    mV`, and power and current are gaps too.
     """
     if overflows:
         return [Measured(OVERFLOW, volts, OVERFLOW)]

@@ -153,7 +153,10 @@ class ThreadCounters:
         return list(dict.fromkeys(name for group in groups for name in group.descriptors))
 
     def _choose_flags(self) -> None:
-        """Try which flags this kernel allows, and keep them for all events. Raises OSError if it allows none."""
+        """Find out with which flags of perf_event_open(2) this kernel counts, and use these flags for all events.
+
+        Raises OSError if the kernel refuses all of them.
+        """
         allowed: OSError | None = None
         for kernel in (0, EXCLUDE_KERNEL | EXCLUDE_HV):
             for flags in dict.fromkeys((self._flags, self._flags & ~INHERIT_THREAD)):

@@ -116,8 +116,9 @@ class Schedule:
     def add(self, sources: Sequence[Source], start_ns: int) -> None:
         """Add sources whose first read is due at `start_ns`. Their sensors are numbered after the present ones.
 
-        Those of a latent source are numbered when one of them has a value above 0. A source with the same sensors as a
-        present source replaces it. That happens when the process that it reads was started again.
+        The sensors of a latent source, such as a quota that may be set later, are numbered when one of them has a value
+        above 0. A source with the same sensors as a present source replaces it. That happens when the process that it
+        reads was started again.
         """
         by_ids = {tuple(info.id for info in entry.source.sensors): entry for entry in self.entries}
         for source in sources:

@@ -147,7 +147,7 @@ class Reader:
 def file_reader(
     root: Root, relative: str, info: SensorInfo, convert: Callable[[str], float | Gap], cadence_s: float = 1.0
 ) -> Reader:
-    """Return a reader of one sensor. Its value is in one file.
+    """Return a reader of one sensor whose value is in one file.
 
     `relative` is the file's path below the root. `info` describes the sensor. `convert` turns the file's text into the
     value, or raises ValueError. `cadence_s` is the interval of reads in seconds.
@@ -176,7 +176,7 @@ class SurveysProcesses(Protocol):
         """
 
     def begin_survey(self) -> None:
-        """Measure from now on. This may be called from any thread."""
+        """Begin to measure the CPU use of other processes, for the next `survey`. May be called from any thread."""
 
     def survey(self) -> Sequence[tuple[str, float]]:
         """Return `(process name, mean percent of a core)` for the busiest processes since `begin_survey`."""
@@ -187,7 +187,7 @@ class Closable(Protocol):
     """A source that must be closed at the end, for example because it runs a helper process."""
 
     def close(self) -> None:
-        """Release everything that the source holds. This may be called during a read."""
+        """Release everything that the source holds. May be called while another thread reads the source."""
 
 
 @frozen

@@ -129,7 +129,7 @@ def _user(pid: int) -> str:
 def why_unwatched(pid: int) -> str:
     """Return in words why a process cannot be watched with its owner's rights, or "" if it can be.
 
-    `opener.py` checks the same.
+    `opener.py` makes the same checks.
     """
     try:
         fields = _status_of(pid)

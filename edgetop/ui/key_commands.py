@@ -65,7 +65,7 @@ def open_help(screen: CommandedScreen, explanation: str) -> None:
 
 
 def _open_help(screen: MonitorScreen) -> None:
-    """Show the explanation of the focused pane in its place.
+    """Show the explanation of the focused pane, in place of what the pane shows.
 
     Open the list of all keys instead if that explanation is shown already, or if no pane has the focus.
     """

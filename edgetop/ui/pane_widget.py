@@ -339,7 +339,7 @@ class PaneWidget(LineWidget, can_focus=True):
     def _all_between_sides(self, rows: Sequence[Line], inside: int) -> list[Line]:
         """Return the rows with the left and right side of the border. `inside` is the width between the sides in cells.
 
-        Rows that did not change are the same objects as before.
+        A row that has not changed since the last call is returned as the same object.
         """
         key = self._frame, self._frame_style, inside
         before = self._sided[1] if self._sided[0] == key else []
@@ -360,7 +360,9 @@ class PaneWidget(LineWidget, can_focus=True):
         return (Span(left, style), *fit(row, inside), Span(right, style))
 
     def _title(self, view: MonitorView, area: Area) -> Line:
-        """Return the upper line of the border, with the title. It is the same object while nothing in it changes."""
+        """Return the upper line of the border, with the title. While nothing in it changes, the same object is
+        returned.
+        """
         words, position = self.drawing.title(view, area), self._position(area.height)
         key = words, position, area.width, self._frame, self._place, self.has_focus, self._explains, self.is_zoomed
         if self._titled[0] != key:

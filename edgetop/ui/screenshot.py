@@ -85,7 +85,7 @@ class Exports:
 
     @contextlib.contextmanager
     def _reported(self, what: str) -> Iterator[None]:
-        """Show an OSError of this context as a message, such as "no export: /data: Permission denied".
+        """Context manager that shows an OSError as a message, such as "no export: /data: Permission denied".
 
         `what` is the beginning of the message.
         """

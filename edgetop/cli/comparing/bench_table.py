@@ -87,7 +87,7 @@ def _cell(key: str, value: float | None) -> str:
 def bench_lines(rows: Sequence[tuple[str, Document]], columns: int) -> Iterator[str]:
     """Yield the lines of the table, at most `columns` characters wide.
 
-    A wider table is cut into several with the same rows. `rows` come from `bench_rows`.
+    A wider table is cut into several tables with the same rows. `rows` come from `bench_rows`.
     """
     heads, *cells = bench_cells(rows)
     cells = [[clean(name), *rest] for name, *rest in cells]

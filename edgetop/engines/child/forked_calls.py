@@ -60,7 +60,9 @@ class ForkedCall:
         return answer["returned"]
 
     def _received(self, until_s: float) -> bytes:
-        """Return the line that the process has written, or what there is of it when the process ends or time is up."""
+        """Return what the process has written: a whole line, or less if the process ends or the time `until_s` comes
+        first.
+        """
         data = b""
         while not data.endswith(b"\n") and len(data) < MOST_BYTES:
             has_ended = bool(self._exit_words())  # asked before the read, which then gets all that it has written

@@ -38,7 +38,7 @@ class HttpError(Exception):
         self.status = status  # 0: there was no status
 
 
-class Server:
+class HttpClient:
     """A client of the server at one URL. Each request opens a new connection."""
 
     def __init__(self, url: str) -> None:
@@ -163,7 +163,7 @@ class Answer:
     def _fill(self) -> bool:
         """Wait for more bytes of the answer and keep them. Return False if the server has closed the connection.
 
-        Raises what `Server.request` raises.
+        Raises what `HttpClient.request` raises.
         """
         until = time.monotonic() + SILENCE_S
         while not self._ended:
@@ -209,7 +209,7 @@ class Answer:
             yield piece
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the body in pieces of any size, as they come. Raises what `Server.request` raises."""
+        """Yield the body in pieces of any size, as they come. Raises what `HttpClient.request` raises."""
         total = 0
         for piece in self._raw_pieces():
             total += len(piece)

@@ -82,8 +82,8 @@ def shape_of_source(tensor: Tensor, sources: Dict[str, str]) -> Optional[List[Di
 def _shape_of_literal(tensor: Tensor, count: int) -> Optional[List[Dim]]:
     """Return a shape with `count` elements for an input, or None if no shape fits.
 
-    The last unknown dimension gets the size that the other dimensions leave. The other unknown dimensions are 1. For a
-    `count` of 1, the result is None, because one number can fill any shape.
+    The last unknown dimension gets the size that makes the number of elements right. The other unknown dimensions are
+    1. For a `count` of 1, the result is None, because one number can fill any shape.
     """
     free = [position for position, dim in enumerate(tensor.shape) if not is_known(dim)]
     if count == 1 or not free:

@@ -82,7 +82,7 @@ class Open:
     is_open = True
 
     def __init__(self, starts_ns: Iterator[int], duty: Optional[Duty] = None) -> None:
-        """Take the plan. `starts_ns` are ascending times in ns from the beginning of a phase.
+        """Plan inferences at the times `starts_ns`, which ascend, in ns from the beginning of a phase.
 
         With a duty cycle, `starts_ns` count only its working time.
         """
@@ -119,7 +119,7 @@ class Turns:
     is_open = False
 
     def __init__(self, turns: List[List[int]]) -> None:
-        """`turns` are the spans [from, until] in which inferences may run, in ns of CLOCK_MONOTONIC.
+        """Plan inferences within the spans `turns`, each given as [from, until] in ns of CLOCK_MONOTONIC.
 
         The spans are in ascending order, with gaps between them.
         """
@@ -182,7 +182,7 @@ def replayed_starts(starts_ns: List[int]) -> Iterator[int]:
 
 
 class SharedPlan:
-    """One plan for several parallel loops. Each start is taken by the first loop that is free.
+    """Gives the starts of one plan to several parallel loops. Each start goes to the first loop that is free.
 
     Each loop calls `begin` and `after` as it does for a plan of its own.
     """
@@ -190,7 +190,7 @@ class SharedPlan:
     is_open = True
 
     def __init__(self, plan: Any) -> None:
-        """Share `plan`, an `Open` object."""
+        """Share `plan`, an `Open` object, among parallel loops."""
         self._plan, self._lock, self._has_begun = plan, threading.Lock(), False
 
     def begin(self, now_ns: int) -> int:

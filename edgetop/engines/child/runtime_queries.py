@@ -47,10 +47,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def inventory() -> Dict[str, Any]:
-    """Return the Python version, and what there is of numpy, of each runtime and of each plug-in.
+    """Return the Python version, and a description of numpy, of each runtime and of each plug-in.
 
-    Each one is imported in a process of its own, all at the same time. So one that crashes or hangs has this as its
-    "error", and the others are listed all the same.
+    Each of them is imported in a separate process, all at the same time. A module that crashes or hangs gets an
+    "error", and does not affect the other descriptions.
     """
     installed = {name: runtime.module for name, runtime in RUNTIMES.items() if _is_installed(runtime.module)}
     points = entry_points(GROUP)

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from . import message_frames
 from .engine_error import EngineError
 from .generation import GenerationLoop
-from .http_client import HttpError, Server, StoppedError
+from .http_client import HttpClient, HttpError, StoppedError
 from .pace import SharedPlan, pace_of, sharpen_timers
 from .parallel_streams import Lanes, Streams
 from .request_steps import CANCELLED, LENGTH, STOP, WARMUP_TOKENS
@@ -68,7 +68,7 @@ class ServerRequests:
     """Sends prompts to a server one after another, with the interface of `generation.Requests`."""
 
     def __init__(
-        self, spec: Dict[str, Any], server: Server, model: str, frames: TokenFrames, control: Any, shared: Shared
+        self, spec: Dict[str, Any], server: HttpClient, model: str, frames: TokenFrames, control: Any, shared: Shared
     ) -> None:
         """Prepare the requests.
 
@@ -287,12 +287,12 @@ class Totals:
         return prompt, decode
 
 
-def model_name(server: Server, is_over: Callable[[], bool] = lambda: False) -> str:
+def model_name(server: HttpClient, is_over: Callable[[], bool] = lambda: False) -> str:
     """Return the name of the first model that the server lists, or "" if it lists none.
 
     `is_over` says whether to stop waiting. Raises OSError if there is no connection.
     """
-    base = Server(server.url)
+    base = HttpClient(server.url)
     base.path = base.path.partition("/v1")[0]
     try:
         models = base.document("/v1/models", is_over)
@@ -304,9 +304,9 @@ def model_name(server: Server, is_over: Callable[[], bool] = lambda: False) -> s
     return name[:200] if isinstance(name, str) else ""
 
 
-def context_size(server: Server) -> Optional[int]:
+def context_size(server: HttpClient) -> Optional[int]:
     """Return how many tokens the context of one request may have. Only llama-server reports this; None for others."""
-    base = Server(server.url)
+    base = HttpClient(server.url)
     base.path = base.path.partition("/v1")[0]
     try:
         settings = base.document("/props").get("default_generation_settings")
@@ -325,7 +325,7 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
     """
     begin = time.monotonic_ns()
     options = spec["generation"]
-    server = Server(options["url"])
+    server = HttpClient(options["url"])
     try:
         name = model_name(server, lambda: bool(control.stop_requested))
     except OSError as error:
@@ -358,7 +358,7 @@ def _clients(spec: Dict[str, Any], model: str, shared: Shared, outlet: Any, cont
     options = spec["generation"]
 
     def client(number: int, out: Any, make_pace: Callable[[], Any]) -> GenerationLoop:
-        requests = ServerRequests(spec, Server(options["url"]), model, TokenFrames(out), control, shared)
+        requests = ServerRequests(spec, HttpClient(options["url"]), model, TokenFrames(out), control, shared)
         return GenerationLoop(requests, out, control, make_pace, number)
 
     if options["parallel"] == 1:

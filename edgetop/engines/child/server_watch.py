@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import message_frames
 from .engine_error import EngineError
-from .http_client import HttpError, Server, StoppedError
+from .http_client import HttpClient, HttpError, StoppedError
 from .request_steps import STOP
 from .token_frames import TokenFrames
 
@@ -105,7 +105,12 @@ class ServerWatch:
     """Reads a server's figures again and again, with the interface of `loop.Loop`."""
 
     def __init__(
-        self, server: Server, frames: TokenFrames, outlet: Any, control: Any, wait: Callable[[float], None] = time.sleep
+        self,
+        server: HttpClient,
+        frames: TokenFrames,
+        outlet: Any,
+        control: Any,
+        wait: Callable[[float], None] = time.sleep,
     ) -> None:
         """Read the server once. Raises EngineError("input") if it cannot be reached, or shows no figures.
 
@@ -206,8 +211,8 @@ class ServerWatch:
     def _pause(self, until_ns: int, *, has_ended: bool) -> None:
         """Wait until the next read is due, but not longer than until the stop of the run or the time `until_ns`.
 
-        Each endpoint that was read adds READ_S. The longer no request is in progress, the longer the interval, up to
-        IDLE_S. `has_ended` says that a request has ended since the read before.
+        Reads of N endpoints are followed by an interval of N times READ_S. The longer no request is in progress, the
+        longer the interval, up to IDLE_S. `has_ended` says that a request has ended since the read before.
         """
         is_busy = has_ended or self._slots or self._ended or self._failures or not self._has_metrics
         is_idle = not is_busy and not self._is_processing()
@@ -223,7 +228,7 @@ class ServerWatch:
     def _read(self) -> List[Tuple[int, Dict[str, int]]]:
         """Read what the server has to say, update `totals`, and return the requests that it processes.
 
-        The result is that of `read_slots`. Raises what `Server.request` raises.
+        The result is that of `read_slots`. Raises what `HttpClient.request` raises.
         """
         self._reads = 0
         slots: List[Tuple[int, Dict[str, int]]] = []
@@ -248,7 +253,7 @@ class ServerWatch:
         return any(place not in self._slots or self._slots[place].first_ns is None for place in first)
 
     def _look(self) -> int:
-        """Read the server, and send what is new. Return the number of requests that ended.
+        """Read the server, and send the new tokens and requests. Return the number of requests that ended.
 
         Raises EngineError("engine") if the server is gone.
         """
@@ -343,7 +348,7 @@ class ServerWatch:
         """Send the requests that have ended, and return their number. `now_ns` is the present time.
 
         Tokens that the server's totals count, but that no slot showed, are sent first. The totals and the slots are
-        read one after the other. So one of them may show the end of a request earlier; then nothing is sent until the
+        read one after the other, so the end of a request may show in only one of them. Then nothing is sent until the
         next read.
         """
         ended, new = self._ended, int(self._risen(self._settled, "tokens_predicted_total"))

@@ -25,7 +25,10 @@ _E5M2, _HEADER_BYTES = re.compile(rb"'descr': '[<>=|]f1'"), 10_000
 
 
 class Tensor:
-    """One input of a model, as the model declares it. Unknown dimensions of its shape are strings, None or 0."""
+    """One input of a model: its name, shape and element type, as the model declares them.
+
+    Unknown dimensions of the shape are strings, None or 0.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,7 @@ class Tensor:
 
     @property
     def has_ids(self) -> bool:
-        """Whether the values may be the numbers of words or classes. True for integers of 16 bits or more."""
+        """Whether values may be ids, such as the numbers of words or classes: true for integers of 16 bits or more."""
         return self.dtype.kind in "iu" and self.dtype.itemsize > 1 and self.small is None
 
     def accepts(self, position: int, size: int) -> bool:

@@ -93,7 +93,7 @@ class TokenOutputs:
 
 
 def pieces(prompts: Prompts, count: int, size: int, seed: int) -> Iterator[Tuple[Any, str]]:
-    """Yield at most `count` pieces of the prompts' tokens as arrays, each with a hash of it.
+    """Yield (tokens, hash of the tokens) for at most `count` pieces of the prompts. The tokens are an array.
 
     `size` is the largest number of tokens of a piece. `seed` seeds random prompts.
     """

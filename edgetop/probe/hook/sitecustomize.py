@@ -287,7 +287,8 @@ class _Wrapper:
         """Return RESHAPED if the inputs in `feed` have other shapes than at the last check, else 0.
 
         `state` has the notes about the session. `feed` has the inputs by name. The call ran from `start` to `end`, in
-        ns. At first, every call is checked. When the shapes have been the same for a while, one call in eight is.
+        ns. At first, every call is checked. When the shapes have been the same for a while, one call in eight is
+        checked.
         """
         try:
             shapes = [value.shape for value in feed.values()]

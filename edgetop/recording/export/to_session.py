@@ -181,7 +181,10 @@ def _moved_event(event: Event, span: Span, last: SessionOver) -> Event:
 
 
 def _standing(selection: Selection, span: Span) -> Iterator[Event]:
-    """Yield the events before the exported span that still hold at its beginning, with their time set to 0."""
+    """Yield the earlier events that set the state at the beginning of the exported span, such as the phase.
+
+    Their time is set to 0.
+    """
     in_force: dict[tuple[str, ...], Event] = {}
     for piece in selection.recording.rows("events", Span(end_ns=span.begin_ns)):
         for event in piece:

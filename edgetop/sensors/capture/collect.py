@@ -273,7 +273,9 @@ def _member(name: str, kind: bytes, *, size: int = 0, mode: int = 0o644, target:
 
 
 def notes_text(capture: Capture, tree: str = TREE) -> str:
-    """Return the text of the file that says what could not be taken. `tree` is the archive's folder with the files."""
+    """Return the text of the archive's file about what could not be captured. `tree` is the folder with the board's
+    files.
+    """
     head = f"Captured by edgetop {__version__}. The board is in {tree}/: edgetop sensors --sysroot {tree}\n"
     lines = "".join(f"- {note}\n" for note in capture.notes) or "- nothing: every file found could be read\n"
     return f"{head}\nWhat could not be taken:\n{lines}"

@@ -67,7 +67,7 @@ def cursor_cell(area: Area, axis: Axis, cells: int) -> int | None:
 
 
 def last(view: MonitorView) -> str:
-    """Return "last " if the session is over, else "". It stands before values, which are old then."""
+    """Return "last " if the session is over, else "". It is written before values that are then no longer current."""
     return "last " if view.progress.phase == "over" else ""
 
 

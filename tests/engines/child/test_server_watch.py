@@ -12,7 +12,7 @@ NS = 1_000_000_000
 
 
 class Simulated:
-    """A llama-server in simulated time, as `http_client.Server` shows it, with the frames that edgetop sends.
+    """A llama-server in simulated time, as `http_client.HttpClient` shows it, with the frames that edgetop sends.
 
     `requests` is a list of (slot, start in s, prefill in s, tokens of the prompt, generated tokens, s between tokens).
     """

@@ -142,7 +142,7 @@ class OnnxRuntime:
             one.ids_below = max(1, min(one.ids_below, lengths.get(one.name, one.ids_below)))
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Do nothing, since ONNX Runtime takes the shapes from the feeds."""
+        """Do nothing: ONNX Runtime takes the shapes from the arrays of each inference."""
 
     def bind(self, feeds: Dict[str, Any]) -> Callable[[], Any]:
         if not self._needs_values:

@@ -168,7 +168,7 @@ class OpenVino:
         return ns, [(name, kind, devices, int(own_us * scale)) for (name, kind), own_us in took_us.items()]
 
     def _totals_us(self) -> Dict[Tuple[str, str], float]:
-        """Return the time of each operator in all `_counted` inferences together in us, by name and type."""
+        """Return {(name, type) of an operator: its time in us}, for all `_counted` inferences together."""
         return {
             (one.node_name, one.node_type): (one.real_time.total_seconds() * 1e6 + LOST_US) * self._counted
             for one in self._profiled.profiling_info

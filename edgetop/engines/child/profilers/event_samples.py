@@ -78,9 +78,10 @@ class EventSamples:
         self._rings: List[mmap.mmap] = []
 
     def during(self, call: Callable[[], Any]) -> Tuple[Any, Notes]:
-        """Make `call`. Return its result and the notes of the kernel by event.
+        """Make `call`. Return its result, and what the kernel noted of each event meanwhile.
 
-        An event is left out if the kernel did not note it during the whole call.
+        For example ("result", {"page-faults": ([1234, 5678], 1)}): times in ns, and how many events one note stands
+        for. An event is left out if the kernel did not note it during the whole call.
         """
         self._open()
         for fd in self._fds:
@@ -95,7 +96,7 @@ class EventSamples:
         return result, notes
 
     def _open(self) -> None:
-        """Ask the kernel for notes about all threads that there are now. Without any permission, ask for nothing."""
+        """Ask the kernel to note the events of all threads that exist now. Without permission, ask for nothing."""
         try:
             threads = self._threads or sorted(map(int, os.listdir(TASKS)))
             if self._number is None or len(threads) > MOST_THREADS:
@@ -130,7 +131,7 @@ class EventSamples:
         return int(self._libc.syscall(self._number, buffer, tid, -1, -1, ctypes.c_ulong(CLOSE_BY_EXEC)))
 
     def _taken(self) -> Notes:
-        """Return the notes that the kernel has made since the last call, by event.
+        """Return what the kernel has noted of each event since the last call.
 
         An event is left out if its notes are incomplete: a ring was too small, interrupts came too late, or the kernel
         paused the event because it was noted too often. Such an event is noted more rarely from now on.
@@ -158,7 +159,7 @@ class EventSamples:
         return whole
 
     def _counted(self) -> Dict[str, Optional[Tuple[int, int]]]:
-        """Return, by event, how often it occurred and the least number of notes that there must be of it.
+        """Return, by event, how often the event occurred and how many notes of it the kernel must have made at least.
 
         The value is None for an event that was not counted all the time, because a PMU has too few counters. On cores
         of several kinds, the times of all PMUs add up to the time that a thread ran.

@@ -62,8 +62,8 @@ class Counts:
     def add(self, runs: Sequence[Run]) -> None:
         """Add the events of `runs`.
 
-        A run is left out if it is too uncertain when it began on the profiler's clock (see `offsets_ns`). That is so if
-        another program delayed the run outside of its operators.
+        A run is left out if its beginning on the profiler's clock is too uncertain (see `offsets_ns`), because another
+        program delayed the run outside of its operators.
         """
         known = [(run, offsets) for run in runs for offsets in [offsets_ns(run)] if offsets is not None]
         least_ns = min((offsets[2] - offsets[0] for _, offsets in known), default=0)

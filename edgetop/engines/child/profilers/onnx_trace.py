@@ -98,15 +98,18 @@ def _sweep(home: str) -> None:
 
 
 def read_trace(path: str) -> List[Event]:
-    """Return the events of a trace file that `in_order` keeps. Raises ValueError if the file is malformed."""
+    """Return the kernels and runs in a trace file, in order, as `in_order` does. Raises ValueError for a malformed
+    file.
+    """
     with open(path, encoding="utf-8", errors="backslashreplace") as lines:
         return read_events(lines)
 
 
 def read_events(lines: Iterable[str]) -> List[Event]:
-    """Return the events in the lines of a trace that `in_order` keeps. Raises ValueError if a line is malformed.
+    """Return the kernels and runs in the lines of a trace, in order, as `in_order` does.
 
-    Each line is parsed by itself: half a megabyte of text, parsed as a whole, becomes ten megabytes of objects.
+    Raises ValueError if a line is malformed. Each line is parsed by itself: half a megabyte of text, parsed as a whole,
+    becomes ten megabytes of objects.
     """
     return in_order(_events(lines))
 
