@@ -107,7 +107,7 @@ class Line:
     scatter: float  # standard deviation about the line, as a logarithm
 
     def at(self, here: float) -> float:
-        """Return the figure that the line predicts for the second machine from the figure `here` of the first machine."""
+        """Return the figure that the line predicts for the second machine, from the first machine's figure `here`."""
         return _exp(math.log(self.factor) + self.slope * math.log(here))
 
     @property

@@ -89,7 +89,7 @@ class BoardView:
         return summary.p99_ms / summary.deadline_ms if summary and summary.p99_ms and summary.deadline_ms else 0.0
 
     def searched(self) -> str:
-        """Return the text in which a filter looks for the user's words, such as the board's name, labels and verdict."""
+        """Return the text in which a filter looks for the user's words: the board's name, labels, verdict and more."""
         address, summary = self.address, self.summary or Summary()
         labels = " ".join(f"{key}={value}" for key, value in address.labels.items())
         parts = (address.name, address.target.host, address.group, labels, self.word, summary.model, summary.board)

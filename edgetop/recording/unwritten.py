@@ -33,7 +33,7 @@ class UnwrittenNote:
         os.close(open_regular(journal / self.noted.name, os.O_RDWR | os.O_CREAT))
 
     def note(self, unwritten: Unwritten) -> None:
-        """Change the note to `unwritten`, by renaming its file. Errors are ignored: they mean that the folder is gone."""
+        """Change the note to `unwritten`, by renaming its file. Errors are ignored, because the folder is gone then."""
         if unwritten == self.noted:
             return
         is_first = self.noted == Unwritten()

@@ -191,7 +191,7 @@ def _stderr_to(descriptor: int) -> Iterator[None]:
 
 
 def _lines_of(log: Any) -> Iterator[str]:
-    """Yield the lines of an open file until MOST_BYTES bytes are read. Longer lines than LONGEST_LINE come in pieces."""
+    """Yield the lines of an open file until MOST_BYTES bytes are read. Lines above LONGEST_LINE come in pieces."""
     left = MOST_BYTES
     while left > 0:
         line = log.readline(LONGEST_LINE)
