@@ -277,7 +277,7 @@ class TableJob:
 
 @dataclass(slots=True)
 class JournalState:
-    """How much data was written to the journal so far and how much is missing, as its frames say.
+    """How much data was written to the journal so far and how much is missing, by the counts in the journal's frames.
 
     The readers of all files of a journal share one such object.
     """

@@ -88,8 +88,8 @@ class Taps:
     def tokens(self, now_ns: int, *, is_over: bool) -> tuple[Tokens, Requests]:
         """Return the new tokens and requests of the first stream, if that is a language model.
 
-        `poll` must have returned the inferences of the same time before. `now_ns` is the present time on
-        CLOCK_MONOTONIC. `is_over` says that no process writes any more.
+        Call `poll` with the same time before this. `now_ns` is the present time on CLOCK_MONOTONIC. `is_over` says that
+        no process writes any more.
         """
         return self._batches.release(self._released_ns, now_ns, is_over=is_over)
 

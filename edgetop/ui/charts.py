@@ -181,7 +181,7 @@ class _Chart:
     """A chart that remembers its last drawing, so that only changed columns and rows are drawn the next time."""
 
     def __init__(self, height: int, cells: int, styles: Sequence[Sequence[str]]) -> None:
-        """`styles` has, for each curve, the style of each row from the top."""
+        """Begin without a drawing. `styles` has, for each curve, the style of each row from the top."""
         self._dots: Sequence[Ints] = [np.full((1, 1), -2) for _ in styles]  # -2 differs from all dots of curves
         self._codes, self._style = (np.zeros((height, cells), np.int64) for _ in range(2))
         names = [BLANK_STYLE, *chain.from_iterable(styles)]

@@ -34,7 +34,7 @@ class KeyWords(Static):
     """Text that names keys, such as `Enter open   Esc close`. A click on a key or on its words presses the key."""
 
     def __init__(self, text: str, *, key: str = "", **options: str) -> None:
-        """`key` is the key that a click anywhere on the text presses, by Textual's name for it.
+        """Show `text`. `key` is the key that a click anywhere on the text presses, by Textual's name for it.
 
         With "", a click presses the key that the text names at the clicked place.
         """
@@ -131,7 +131,7 @@ class InputDialog(Dialog[T], Generic[T]):
         self, title: str, parse: Callable[[str], T], below: str, *, placeholder: str, text: str = "", length: int = 100,
         changed: Callable[[str], object] = str,
     ) -> None:  # fmt: skip
-        """`parse` turns the typed text into the result. `below` is a hint under the input field.
+        """Ask for a text. `parse` turns the typed text into the result. `below` is a hint under the input field.
 
         `text` is in the input field at first, and `placeholder` is shown while it is empty. `length` is the greatest
         number of characters. `changed` is called with the text after each change.
@@ -290,7 +290,7 @@ class PaletteDialog(Dialog[Entry]):
         placeholder: str = "what to do: theme, heat, window ...", first: int = 0,
         seen: Callable[[Entry], object] = id,
     ) -> None:  # fmt: skip
-        """`entries` are the entries to choose from. `first` is the index of the entry under the cursor at first.
+        """Offer `entries` to choose from. `first` is the index of the entry under the cursor at first.
 
         `ascii_only` limits the drawing to ASCII characters. `heading` is the title. `placeholder` is shown while the
         input is empty. `seen` is called with an entry whenever the cursor moves to that entry, for a preview.

@@ -165,7 +165,8 @@ class PaneWidget(LineWidget, can_focus=True):
         press: Callable[["PaneWidget", str, events.Click], None], point: Callable[[float, float], None],
         command: Callable[[str], None],
     ) -> None:  # fmt: skip
-        """`drawing` draws the pane, and `key` is the key that shows it alone, for the title.
+        """Make an empty pane. `drawing` draws it, and `key` is the key that shows the pane alone; the title names this
+        key.
 
         `press` is called at a click with the pane, the sort order of the clicked column header (or ""), and the event.
 

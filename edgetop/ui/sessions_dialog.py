@@ -66,8 +66,9 @@ class SessionsDialog(Dialog[StoredSession]):
     ]
 
     def __init__(self, sessions: Sessions, shown: object, *, ascii_only: bool) -> None:
-        """`shown` is the folder of the session on the screen, or None. That session can be neither renamed nor deleted.
-        `ascii_only` limits the drawing to ASCII characters.
+        """Show the list of `sessions`. `ascii_only` limits the drawing to ASCII characters.
+
+        `shown` is the folder of the session on the screen, or None. That session can be neither renamed nor deleted.
         """
         super().__init__()
         self.heading = "Sessions"

@@ -153,8 +153,8 @@ class Column:
 def table(columns: Sequence[Column], rows: Iterable[Sequence[Piece]], cells: int) -> list[Line]:
     """Return a table as lines of at most `cells` cells, with the titles of the columns in the first one.
 
-    As many columns as fit are shown. If a row has fewer pieces than there are columns, its last piece takes the rest of
-    the width.
+    The table has as many columns as fit. If a row has fewer pieces than there are columns, its last piece takes the
+    rest of the width.
     """
     ends = accumulate(column.cells + len(COLUMN_GAP) for column in columns)
     shown = [of for of, end in zip(columns, ends, strict=True) if end - len(COLUMN_GAP) <= cells] or columns[:1]

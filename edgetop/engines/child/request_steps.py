@@ -1,4 +1,4 @@
-"""What every request to a language model needs: the call of llama.cpp, reasons why it ends, reports of failures."""
+"""Parts of every run of requests to a language model: llama.cpp's call, why requests end, and reports of failures."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Area:
     y_zoom: int = 0  # steps by which the vertical axis of the heat map is zoomed in
 
     def clean(self, text: str) -> str:
-        """Return `text` safe to print. On an ASCII terminal, all other characters are replaced."""
+        """Return `text` safe to print. On an ASCII terminal, characters outside ASCII are replaced."""
         return clean(text, ascii_only=self.characters.ascii_only)
 
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":
@@ -58,7 +58,7 @@ class Area:
 
 @frozen
 class Item:
-    """An entry of a list: its lines, and the details that are shown when the user opens or copies it."""
+    """An entry of a list: its lines, and the details that the user sees after opening the entry, or copies."""
 
     lines: Sequence[Line]
     key: object = None  # identifies the item across refreshes; None if it cannot be chosen

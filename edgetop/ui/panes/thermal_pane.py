@@ -148,7 +148,10 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
 
 
 def _detailed(view: MonitorView, area: Area) -> list[Line]:
-    """Return the lines of the pane when it is shown alone: a chart per temperature zone, and per clock with its cap."""
+    """Return the lines of the pane when it is shown alone: a chart for each temperature zone and for each clock.
+
+    The chart of a clock also has the highest clock that is allowed now (the cap).
+    """
     series = view.sensor_series
     # Sort by the highest temperature so far, which seldom changes, so that charts stay in place.
     ranked = sorted(view.thermal.zones, key=lambda zone: -(zone.max or 0.0))

@@ -146,7 +146,7 @@ class CompiledLiteRt:
         return signature
 
     def reshape(self, shapes: Dict[str, List[int]]) -> None:
-        """Set the inputs' shapes, by input name, and make the buffers.
+        """Set the inputs' shapes, by input name, and make the model's input and output buffers.
 
         Raises EngineError if the model does not accept the shapes.
         """
