@@ -1,8 +1,8 @@
 """Find out how the time of calls depends on the size of their inputs, and on whether the input shape has just changed.
 
 time = fixed + each * elements + change, by least squares, with one observation per call. `change` only applies to a
-call whose input shape differs from the previous call's. Both effects can only be separated if each occurs without the
-other.
+call whose input shape differs from the previous call's. The effects of the size and of a change can only be separated
+if each occurs without the other.
 """
 
 import math

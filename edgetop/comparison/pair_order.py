@@ -39,17 +39,17 @@ class Order:
 
     @property
     def told_apart(self) -> tuple[PairOrder, ...]:
-        """The pairs that can be told apart on both machines."""
+        """The pairs of models whose order is clear on both machines."""
         return tuple(pair for pair in self.pairs if pair.here and pair.there)
 
     @property
     def ties(self) -> tuple[PairOrder, ...]:
-        """The pairs that cannot be told apart on at least one machine."""
+        """The pairs of models whose order is unclear on at least one machine."""
         return tuple(pair for pair in self.pairs if not (pair.here and pair.there))
 
     @property
     def tau_b(self) -> float | None:
-        """Kendall's tau-b, from -1 to 1, or None if on one machine no pair can be told apart."""
+        """Kendall's tau-b, from -1 to 1, or None if on one machine the order of all pairs is unclear."""
         untied = sum(abs(pair.here) for pair in self.pairs) * sum(abs(pair.there) for pair in self.pairs)
         return sum(pair.here * pair.there for pair in self.pairs) / math.sqrt(untied) if untied else None
 

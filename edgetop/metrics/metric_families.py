@@ -57,7 +57,7 @@ class Distribution:
     max_s: float
 
     def cumulative(self) -> list[tuple[float, int]]:
-        """Return pairs of a bound in s and the exact number of latencies at or below this bound."""
+        """Return (bound in s, exact number of latencies at or below this bound) pairs."""
         # Latencies are whole ns, and a bucket contains the latencies below its end. So a bound is the last ns before
         # that end.
         upto = np.cumsum(self.counts)[_PLACES - 1]

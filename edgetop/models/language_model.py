@@ -122,7 +122,7 @@ class _Keys:
         return value if type(value) is int and 0 <= value < 2**48 else None
 
     def number(self, key: str) -> int | None:
-        """Return an integer of this architecture, or None if it is missing.
+        """Return an integer of the model's architecture from the metadata, or None if it is missing.
 
         `key` lacks the architecture's name: `context_length` stands for `llama.context_length`.
         """

@@ -86,7 +86,7 @@ def end_of(session: LiveSession, request: RunRequest) -> End:
 
 @contextlib.contextmanager
 def _note_failure(unwritten: list[OutputError]) -> Iterator[None]:
-    """If the `with` statement cannot write an output, append the error to `unwritten` instead of raising it.
+    """Context manager: if the block cannot write an output, append the error to `unwritten` instead of raising it.
 
     If the output is a pipe whose reader has left, nothing is appended.
     """

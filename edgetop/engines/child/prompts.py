@@ -12,7 +12,7 @@ from .llama_library import NO_VOCABULARY
 
 
 class Prompts:
-    """Gives the prompts of one language model in turn."""
+    """Gives the prompts for the requests to one language model, one after another."""
 
     def __init__(self, adapter: Any, spec: Dict[str, Any]) -> None:
         """Prepare the prompts. Raises EngineError("input") if a prompt is empty or longer than the model's context.

@@ -1,4 +1,4 @@
-"""Divide the noted events of instrumented inferences among operators."""
+"""Find out in which operator each event happened that the kernel noted during instrumented inferences."""
 
 from __future__ import annotations
 
