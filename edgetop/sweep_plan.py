@@ -121,10 +121,10 @@ class Run:
 
     repetition: int  # from 1
     settings: Settings
-    session: str  # name of its folder in that of the sweep
+    session: str  # name of the session's folder, within the folder of the sweep
     state: State = "planned"
-    reason: str | None = None  # it failed
-    figures: Mapping[str, float | None] = field(default_factory=dict)  # in short, by the keys of the report
+    reason: str | None = None  # why the run failed; None if it did not fail
+    figures: Mapping[str, float | None] = field(default_factory=dict)  # those of `figures_of`
 
 
 @frozen
@@ -132,17 +132,17 @@ class Plan:
     """The plan of a sweep: its runs in order, with their results. Its file is written again after each run."""
 
     runs: tuple[Run, ...]
-    options: tuple[str, ...]  # of every run, as they were written
-    folder: str  # the working directory in which they were
+    options: tuple[str, ...]  # options of every run, as the user wrote them
+    folder: str  # the working directory in which the user wrote them
     seed: int
-    duration_s: float | None  # of each run; None: it ends after so many inferences
+    duration_s: float | None  # of each run; None if a run ends after a number of inferences
     cooldown_max_s: float
-    cooldown_to_c: float | None = None  # None: no temperature can be read
+    cooldown_to_c: float | None = None  # target of the cooldown; None if no temperature can be read
     rest_s: float = 0.0  # fixed rest before each run (--cooldown)
     start_c: float | None = None  # the hottest zone before the first run
-    asked: tuple[str, ...] = ()  # of ORDERS and METRIC: the file has their names only
+    asked: tuple[str, ...] = ()  # given options of ORDERS and METRIC: their names, without values
     wanted: Mapping[str, Any] = field(default_factory=dict)  # what is recommended: goal, deadline, max_temp, max_rss
-    program: str | None = None  # name of the program whose runs these are; None: edgetop runs the models
+    program: str | None = None  # name of the program that the sweep runs; None if edgetop runs models
     command_sha256: str | None = None  # of the program's command, which is not stored
 
     @property

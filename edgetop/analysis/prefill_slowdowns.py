@@ -21,7 +21,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.manifest import Manifest
 from edgetop.session.phases import Phases
 from edgetop.session.records import Readings, of_sensors
-from edgetop.session.second_aggregator import Summary
+from edgetop.session.second_aggregator import DurationAggregator
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
 from edgetop.session.sized_calls import PREFILL, sensors_of
 
@@ -38,7 +38,7 @@ class PrefillSlowdowns(Slowdowns):
         self._place = -1  # index in the manifest of the sensor that has the times of prompts; -1 if it has none
         self._times_ns: dict[int, list[int]] = {}  # times of prompts, by second
         self._reached_s = 0  # rows were made for all seconds before this one
-        self._summary = Summary(np.empty(0, np.int64))
+        self._summary = DurationAggregator(np.empty(0, np.int64))
         self.rows = NO_SECONDS.rows  # of the last LATEST_S seconds that end with a prompt, as they were
 
     def join(self, first: Slowdowns, number: int = PREFILL) -> None:

@@ -122,8 +122,8 @@ class _Statistics:
 
     def __init__(self, deadline_ns: int | None, last: Inferences, *, is_paced: bool) -> None:
         self._deadline_ns = deadline_ns
-        self._service = Summary(last["latency_ns"])
-        self._response = Summary(response_ns(last)) if is_paced else None
+        self._service = DurationAggregator(last["latency_ns"])
+        self._response = DurationAggregator(response_ns(last)) if is_paced else None
 
     def second(self, t_ns: int, inferences: Inferences) -> Seconds:
         """Return the row of the second that begins at `t_ns`.
@@ -159,7 +159,7 @@ def _repeated(one: Seconds, count: int) -> Seconds:
     return Seconds(rows, np.zeros(count + 1, np.int32), one.bucket, one.bucket_count, response)
 
 
-class Summary:
+class DurationAggregator:
     """Makes the rows of successive seconds for one kind of duration, such as latency or the time between tokens."""
 
     def __init__(self, last_ns: npt.NDArray[np.int64]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.session.records import FINISH_REASONS, MEASURE, Inferences, Requests, Tokens, join
-from edgetop.session.second_aggregator import SecondAggregator, Summary
+from edgetop.session.second_aggregator import DurationAggregator, SecondAggregator
 from edgetop.session.seconds import NS, TOKEN_SECOND, Seconds, TokenSeconds, concatenate
 
 _NO_TIMES: npt.NDArray[np.int64] = np.empty(0, np.int64)
@@ -31,7 +31,7 @@ class TokenAggregator:
         self._seconds = seconds
         self._tokens: list[Tokens] = []
         self._requests: list[Requests] = []
-        self._itl, self._ttft = Summary(_NO_TIMES), Summary(_NO_TIMES)
+        self._itl, self._ttft = DurationAggregator(_NO_TIMES), DurationAggregator(_NO_TIMES)
         self._reached_ns = 0
 
     def add(self, inferences: Inferences, tokens: Tokens, requests: Requests) -> Seconds:

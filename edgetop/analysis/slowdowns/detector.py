@@ -470,7 +470,7 @@ class Detector:
         return window.end_s - self.calm_from >= INTERRUPTION_S and self.calm_below >= MOSTLY * self.calm_count
 
     def _is_over_by_points(self, span: Span, window: SlowWindow) -> bool:
-        """Whether individual inferences show that the slowdown `span` is over. Used if inferences are seconds apart.
+        """Whether individual inferences show that the slowdown `span` is over, if inferences are seconds apart.
 
         The slowdown is over if the latencies fit the baseline much better than the slowdown, by the likelihood ratio.
         `window` is the latest window.
