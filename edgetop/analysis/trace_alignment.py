@@ -414,9 +414,10 @@ class _Fold:
         return 0.0 if self.is_empty else self._explained(offset_s, self._lengths)
 
     def explained_by_order(self, offset_s: float) -> float:
-        """Return by how much more the latencies explain at an offset than the same latencies in other orders.
+        """Return how much more of the power's variance the latencies explain in their own order than in other orders.
 
-        The result is a share of the power's variance. It is 0 or less if the order does not matter.
+        The result is a share, and 0 or less if the order does not matter. `offset_s`: the tried offset between the
+        trace's times and session times, in s.
         """
         if self.is_empty:
             return 0.0

@@ -182,8 +182,8 @@ def _ran(command: Sequence[str]) -> tuple[str, str | None]:
 def _make(limit: Limit, disks: Sequence[tuple[str, str]], root: Root) -> tuple[list[Path], str]:
     """Make cgroups with this limit. Return their folders and a text such as `cgroup v2`.
 
-    `disks` are the `(name, number)` pairs of the disks to limit. Raises InputError, and makes no cgroup, if one cannot
-    be made.
+    `disks` are the `(name, number)` pairs of the disks to limit. If one of the cgroups cannot be made, no cgroup
+    remains, and InputError is raised.
     """
     asked = (("memory", limit.memory_bytes), ("cpu", limit.quota_us), ("io", limit.io_bytes_per_s))
     wanted = {name for name, value in asked if value is not None}

@@ -331,7 +331,7 @@ class RecordingMoved(Body):
 
 @frozen
 class SessionImported(Body):
-    """Another tool measured the session."""
+    """The session was imported: another tool measured it."""
 
     kind = "imported"
     parts: Mapping[str, JsonValue] = all_other_keys()  # of an inference, in ms
