@@ -224,6 +224,9 @@ class SlowInference:
     idle_ns: int | None = None
     input: int | None = None  # which of the input arrays it got, from 0; None if there is only one
     inputs: int | None = None  # number of input arrays, used in turn
+    # Time in ns in which the engine's loop neither ran nor waited for a CPU, beyond what is usual; None if unknown.
+    slept_ns: int | None = None
+    loop_major_faults: int | None = None  # those of `major_faults` that the engine's loop had; None if unknown
 
 
 @frozen

@@ -98,6 +98,8 @@ class SlowInference(Body):
     input: int | None = optional()  # which of the input arrays it got, from 0; None: there is one
     inputs: int | None = optional()  # number of input arrays, used in turn
     idle_ns: int | None = optional()  # neither running nor waiting for a CPU, beyond what is usual; None: unknown
+    slept_ns: int | None = optional()  # the same of the engine's loop alone; None: unknown
+    loop_major_faults: int | None = optional()  # those that the engine's loop had; None: none, or unknown
 
 
 @frozen

@@ -70,10 +70,13 @@ def inference_words(one: SlowInference) -> str:
 
     >>> inference_words(SlowInference(0, 50_000_000, "contention", "stress-ng", True, "det.onnx", 0.85))
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
+    >>> inference_words(SlowInference(0, 50_000_000, "page-faults", share=0.6, also=(("contention", 0.3),)))
+    'with page faults, which took 60.0 % of the lost time, and while another process took the CPU (30.0 %)'
     """
     who = f" ({one.who}{', which had just begun' if one.began else ''})" if one.who else ""
     share = "" if one.share is None else f", which took {formatting.percent(one.share)} of the lost time"
-    return clean(f"{TAIL_CAUSES[one.cause][0]}{who}{share}{f', {one.stream}' if one.stream else ''}")
+    also = "".join(f", and {TAIL_CAUSES[cause][0]} ({formatting.percent(part)})" for cause, part in one.also)
+    return clean(f"{TAIL_CAUSES[one.cause][0]}{who}{share}{also}{f', {one.stream}' if one.stream else ''}")
 
 
 def tail_lines(tail: TailView, most: int) -> list[str]:
@@ -117,11 +120,12 @@ def _inference_document(one: SlowInference) -> Document:
     cause = {"cause": one.cause, "share": share, "who": one.who or None, "proven": one.is_proven}
     if one.began:
         cause["began"] = True
+    others = [{"cause": other, "share": round(part, 4), "who": None, "proven": True} for other, part in one.also]
     return {
         "t_s": round(one.t_ns / NS, 9),
         "latency_ms": round(one.latency_ns / 1e6, 6),
         "stream": one.stream or None,
-        "causes": [] if one.cause == "unexplained" else [cause],
+        "causes": [] if one.cause == "unexplained" else [cause, *others],
     }
 
 

@@ -45,6 +45,10 @@ PART = 0.25
 # Time of a minor page fault, which clears a page. Choice: about what a fast CPU takes; a small board takes more.
 # Larger: faults are blamed for what others did; smaller: the faults of a heap that grows are missed.
 MINOR_FAULT_NS = 500
+# Time that a major page fault takes at most, if it was not measured: another thread than the engine's loop had it.
+# Choice: a read from an SD card. Larger: a fault is blamed for what others did; smaller: the faults of worker threads
+# are missed.
+MAJOR_FAULT_NS = 1_000_000
 # Time that one preemption may take from a thread. Choice: ten slices of 3 ms. Larger: an engine that stood still while
 # another program ran is unexplained; smaller: a worker that waits for a CPU is taken for an engine that stands still.
 PREEMPTED_NS = 30_000_000
@@ -106,6 +110,8 @@ class SlowInference:
     share: float | None = None  # Share of the lost time that the cause took; None if that was not measured.
     began: bool = False  # Whether the process `who` began at that time.
     input: tuple[int, int] | None = None  # Which of its input arrays it got, from 0, and their number; None if unknown.
+    # Other causes whose time was measured, each with its share (0..1) of the lost time, the largest first.
+    also: tuple[tuple[str, float], ...] = ()
 
 
 @frozen
@@ -149,13 +155,13 @@ class Tail:
         fresh = np.empty(len(rows), SLOWEST)
         fresh["second"], fresh["max_ns"], fresh["p50_ns"] = rows["t_ns"] // NS, rows["max_ns"], rows["p50_ns"]
         recent = np.concatenate([self._recent, fresh])
-        self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S]
+        self._recent = recent[recent["second"] > recent["second"][-1] - RECENT_S - USUAL_S]
         for row in _largest(fresh, KEPT):
             if len(self._slowest) < KEPT or row["max_ns"] > self._slowest[-1].latency_ns:
-                found = _examine(row, signals)
+                found = _examine(row, _usual_ns(row, recent), signals)
                 self.examined[int(row["second"])] = found
                 self._slowest = sorted([*self._slowest, found], key=lambda one: (-one.latency_ns, one.t_ns))[:KEPT]
-        oldest = int(self._recent["second"][0])
+        oldest = int(recent["second"][-1]) - RECENT_S + 1
         self.examined = {second: found for second, found in self.examined.items() if second >= oldest}
 
     def remember(self, later: "Tail", until_s: int) -> None:
@@ -174,11 +180,13 @@ class Tail:
         slowdown in `slowdowns` explains the inferences in its time that have no better explanation.
         """
         least_ns, longer = STANDS_OUT * p50_ns, signals.events.longer
-        recent = []
-        for row in _largest(self._recent, KEPT_RECENT):
+        rows, recent = self._recent, []
+        if len(rows):
+            rows = rows[rows["second"] > rows["second"][-1] - RECENT_S]
+        for row in _largest(rows, KEPT_RECENT):
             second = int(row["second"])
             if second not in self.examined and row["max_ns"] >= least_ns:
-                self.examined[second] = _examine(row, signals)
+                self.examined[second] = _examine(row, _usual_ns(row, self._recent), signals)
             if row["max_ns"] >= least_ns:
                 recent.append(_explained(self.examined[second], slowdowns))
         slowest = [_explained(found, slowdowns) for found in self._slowest if found.latency_ns >= least_ns]
@@ -199,12 +207,23 @@ def tail_of(slowest: Sequence[SlowInference], recent: Sequence[SlowInference]) -
     return TailView(slowest, tail_parts(slowest), recent, tail_parts(recent))
 
 
+def _usual_ns(row: np.void, rows: Rows) -> float:
+    """Return the usual latency in ns at the time of `row`, one of `rows`.
+
+    That is the median of its second, or the median of the half minute before if that is less: where a second has few
+    inferences, a slow one is its median.
+    """
+    begin, end = np.searchsorted(rows["second"], (row["second"] - USUAL_S, row["second"]))
+    p50_ns = float(row["p50_ns"])
+    return min(p50_ns, median(rows["p50_ns"][begin:end])) if begin < end else p50_ns
+
+
 def _largest(rows: Rows, count: int) -> Rows:
     """Return the `count` rows with the slowest inferences, the slowest first and, of equal rows, the earlier first."""
     return np.asarray(rows[np.lexsort((rows["second"], -rows["max_ns"]))[:count]])
 
 
-def _examine(row: np.void, signals: Signals) -> SlowInference:
+def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
     second, max_ns, events = int(row["second"]), int(row["max_ns"]), signals.events
     # The events in which the engine reported this inference, or None.
     told = next((dated for dated in events.in_second(Counted, second) if dated[1].latency_ns == max_ns), None)
@@ -213,8 +232,9 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
     )
     known = told or collected
     t_ns, until_ns = (known[0], known[0] + max_ns) if known else (second * NS, (second + 1) * NS)
-    lost_ns, counted = max_ns - int(row["p50_ns"]), told[1] if told else None
-    proven = "" if counted is None else _proven(counted, lost_ns)
+    lost_ns, counted = int(max_ns - usual_ns), told[1] if told else None
+    measured = {} if counted is None else _measured(counted, max(lost_ns, 1))
+    proven = next(iter(measured), "" if counted is None else _unmeasured(counted, lost_ns))
     if collected and not proven and collected[1].took_ns >= PART * lost_ns:
         took_share = min(collected[1].took_ns / max(lost_ns, 1), 1.0)
         return SlowInference(t_ns, max_ns, "garbage-collection", is_proven=True, share=took_share)
@@ -235,45 +255,59 @@ def _examine(row: np.void, signals: Signals) -> SlowInference:
         if cause == "unexplained" and _others_were_busy(second, signals):
             cause = "beside"
     who, began = events.competitor_at(second) if cause in ("contention", "beside") else ("", False)
-    share = _proven_share(counted, proven, lost_ns) if counted else None
+    share, *others = measured.values() or (None,)
+    also = tuple(zip(list(measured)[1:], others, strict=True))
     place = (counted.input, counted.inputs or 0) if counted and counted.input is not None else None
-    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share, began=began, input=place)
+    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share, began=began, input=place, also=also)
 
 
-def _proven_share(counted: Counted, proven: str, lost_ns: int) -> float | None:
-    """Return the share (0..1) of the lost time that the proven cause took, or None if its time was not measured.
+def _measured(counted: Counted, lost_ns: int) -> dict[str, float]:
+    """Return {cause: its share (0..1) of the lost time} of the causes whose time was measured, the largest first.
 
-    `counted` is what the engine counted around the inference. `proven` is the cause. `lost_ns` is by how many ns the
-    inference was slower than usual.
+    Causes that took less than PART of the lost time are left out. `counted` is what the engine counted around the
+    inference. `lost_ns` is by how many ns the inference was slower than usual, at least 1.
     """
-    if proven in ("contention", "fewer-cpus") and counted.waited_ns is not None:
-        return min(counted.waited_ns / max(lost_ns, 1), 1.0)
-    if proven == "small-cores" and counted.capacity is not None:
-        return min(counted.latency_ns * (1 - counted.capacity) / max(lost_ns, 1), 1.0)
-    if proven == "page-faults" and not counted.major_faults:
-        return min(counted.minor_faults * MINOR_FAULT_NS / max(lost_ns, 1), 1.0)
-    if proven == "stopped" and counted.idle_ns is not None:
-        return min(counted.idle_ns / max(lost_ns, 1), 1.0)
-    return None
+    took_ns = {
+        "small-cores": 0.0 if counted.capacity is None else counted.latency_ns * (1 - counted.capacity),
+        "fewer-cpus" if counted.lost_cpus else "contention": counted.waited_ns or 0,
+        "page-faults": _faults_ns(counted),
+    }
+    shares = {cause: min(ns / lost_ns, 1.0) for cause, ns in took_ns.items() if ns >= PART * lost_ns}
+    return dict(sorted(shares.items(), key=lambda of: -took_ns[of[0]])) or _stopped(counted, lost_ns)
 
 
-def _proven(counted: Counted, lost_ns: int) -> str:
-    """Return the cause that the engine's own counters prove, such as `page-faults`, or "" if they prove none.
+def _faults_ns(counted: Counted) -> int:
+    """Return the time of the page faults in ns. It is 0 if it was not measured."""
+    minor_ns = counted.minor_faults * MINOR_FAULT_NS
+    if not counted.major_faults:
+        return minor_ns
+    if counted.slept_ns is None:  # In recordings of earlier versions.
+        return 0
+    # A thread sleeps until the disk has the page. If another thread than the loop has the fault, the loop waits for it,
+    # but it also waits for threads that were preempted.
+    others_ns = 0 if counted.loop_major_faults else counted.preempted * PREEMPTED_NS
+    return minor_ns + max(counted.slept_ns - others_ns, 0)
 
-    `lost_ns` is by how many ns the inference was slower than usual.
-    """
-    if counted.lost_cpus and not counted.major_faults:
-        return "fewer-cpus"
-    if counted.capacity is not None and counted.latency_ns * (1 - counted.capacity) >= PART * max(lost_ns, 1):
-        return "small-cores"
-    if counted.preempted if counted.waited_ns is None else counted.waited_ns >= PART * lost_ns:
-        return "contention"
-    has_many = counted.minor_faults * MINOR_FAULT_NS >= PART * max(lost_ns, 1)
-    if counted.major_faults or has_many:
-        return "page-faults"
+
+def _stopped(counted: Counted, lost_ns: int) -> dict[str, float]:
     # If threads were preempted, the others may have waited for them.
     stood_ns = (counted.idle_ns or 0) - counted.preempted * PREEMPTED_NS
-    return "stopped" if stood_ns >= PART * max(lost_ns, 1) else ""
+    is_other = counted.major_faults or counted.lost_cpus
+    return {} if is_other or stood_ns < PART * lost_ns else {"stopped": min((counted.idle_ns or 0) / lost_ns, 1.0)}
+
+
+def _unmeasured(counted: Counted, lost_ns: int) -> str:
+    """Return the cause that the engine's counters prove although they measure no time of it, or "" if there is none.
+
+    `counted` is what the engine counted around the inference. `lost_ns` is by how many ns the inference was slower than
+    usual.
+    """
+    is_earlier = counted.slept_ns is None  # Recordings of earlier versions do not tell how long a fault took.
+    if counted.major_faults and (is_earlier or counted.major_faults * MAJOR_FAULT_NS >= PART * lost_ns):
+        return "page-faults"
+    if counted.lost_cpus:
+        return "fewer-cpus"
+    return "contention" if counted.waited_ns is None and counted.preempted else ""
 
 
 def _is_of_quota(

@@ -124,7 +124,7 @@ class Loop:
         if until_ns is None:
             until_ns = 2**63 if duration_ns is None else begun + duration_ns
         deadline = until_ns
-        offset, flush_at, stream = 0, begun + FLUSH_NS, self._stream
+        offset, flush_at, done, stream = 0, begun + FLUSH_NS, begun, self._stream
         pace = self._make_pace() if paced else None
         is_open, intended = (0, 0) if pace is None else (int(pace.is_open), pace.begin(begun))
         while True:
@@ -136,6 +136,8 @@ class Loop:
                     self._unused = call if next_call is not None else None
                     outlet.put(view[:offset], offset // size, stream, deadline)
                     return "duration" if went_on else "stop"
+                if slowest is not None and intended - done >= FLUSH_NS:
+                    slowest.rested(now())
             ok = True
             start = now()
             try:

@@ -1,10 +1,11 @@
 """Report the kernel's counters around inferences that took much longer than others.
 
 Reading the counters takes some microseconds. So they are not read around every inference, and never within the timed
-span. They are read whenever records are sent, every 20 ms, and again after an inference that took longer than all
-earlier ones in the same tenth of a second. The difference between the two readings covers that inference and at most
-the 20 ms before it. Sources: getrusage(2); Documentation/scheduler/sched-stats.rst for the time spent waiting for a
-CPU.
+span. They are read whenever records are sent, every 20 ms, after each pause of the load of 20 ms or more, and again
+after an inference that took longer than all earlier ones in the same tenth of a second. The difference between the last
+two readings covers that inference and at most the 20 ms before it. Sources: getrusage(2);
+Documentation/scheduler/sched-stats.rst for the time spent waiting for a CPU; `mm_account_fault` in mm/memory.c, which
+counts a page fault as major if the thread slept for it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import contextlib
 import os
 import resource
 import threading
-from typing import Any, Callable, Dict, Optional, Tuple
+import time
+from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple
 
 from . import message_frames
 from .placement import Placement
@@ -34,9 +36,46 @@ MOST, LEAST = 0.2, 0.004
 # Weight of an inference in the usual share of time in which nothing ran. Choice: the last fifty that were noted.
 IDLE_WEIGHT = 0.02
 
-# Time in ns, preemptions, major faults, minor faults, ns waited, migrations, CPU, CPUs that were taken away, and the ns
-# that threads ran.
-Counted = Tuple[int, int, int, int, Optional[int], Optional[int], int, int, int]
+
+class _Scheduled(NamedTuple):
+    """For how long the loop's thread ran, and waited for a CPU, since it began."""
+
+    ran_ns: int
+    waited_ns: int
+
+
+class _Counts(NamedTuple):
+    """What the kernel counted up to a time. Unless stated otherwise, it is a count of all threads of the process."""
+
+    t_ns: int
+    preempted: int
+    major_faults: int
+    minor_faults: int
+    loop_major_faults: int  # of the loop's thread
+    scheduled: Optional[_Scheduled]  # of the loop's thread; None if the kernel does not count
+    migrations: Optional[int]
+    cpu: int  # on which the loop's thread runs; -1 if unknown
+    lost_cpus: int
+    ran_ns: int
+
+
+class _Usual:
+    """The usual share of an inference in which something rested."""
+
+    def __init__(self) -> None:
+        self.share: Optional[float] = None  # None before the first inference
+
+    def beyond(self, latency_ns: int, busy_ns: int) -> int:
+        """Return for how many ns of an inference something rested, beyond what is usual.
+
+        An engine that waits for an accelerator rests in each inference, so only little of that counts. `latency_ns` is
+        the time of the inference. `busy_ns` is for how long it ran or waited for a CPU, which may include some time
+        before the inference.
+        """
+        share = max(0.0, 1 - busy_ns / max(latency_ns, 1))
+        usual = share if self.share is None else self.share
+        self.share = usual + IDLE_WEIGHT * (share - usual)
+        return int(max(0.0, share - usual) * latency_ns)
 
 
 class Slowest:
@@ -62,8 +101,8 @@ class Slowest:
         with contextlib.suppress(OSError):
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
         self._placement = Placement(is_main=is_main)
-        self._before: Counted = (0, 0, 0, 0, None, None, -1, 0, 0)
-        self._usual_idle: Optional[float] = None  # usual share of an inference in which no thread ran
+        self._before = _Counts(0, 0, 0, 0, 0, None, None, -1, 0, 0)
+        self._idle, self._slept = _Usual(), _Usual()  # of all threads, and of the loop's thread
         self._window = -1
         self._candidate: Optional[Dict[str, Any]] = None  # slowest inference of this window
         self._windows = 0
@@ -81,11 +120,15 @@ class Slowest:
         `now_ns` is the present time.
         """
         self._before = self._count(now_ns)
-        self._placement.settle(self._before[6])
+        self._placement.settle(self._before.cpu)
         if now_ns // WINDOW_NS != self._window:
             self._report()
             self._window = now_ns // WINDOW_NS
         return self._slow_ns()
+
+    def rested(self, now_ns: int) -> None:
+        """Read the counters after a pause, so that what happened in it does not count. `now_ns` is the present time."""
+        self._before = self._count(now_ns)
 
     def note(self, start_ns: int, done_ns: int) -> int:
         """Note an inference that is the slowest so far in the present tenth of a second.
@@ -98,44 +141,36 @@ class Slowest:
             self._report()
             self._window = start_ns // WINDOW_NS
         number, inputs = (None, None) if self._place is None else self._place()
-        waited = None if now[4] is None or before[4] is None else now[4] - before[4]
+        latency_ns = done_ns - start_ns
+        scheduled = _grown(before.scheduled, now.scheduled)
+        waited_ns = scheduled.waited_ns if scheduled else 0
         self._candidate = {
             "t_ns": start_ns,
-            "latency_ns": done_ns - start_ns,
-            "span_ns": done_ns - before[0],
-            "preempted": now[1] - before[1],
-            "major_faults": now[2] - before[2],
-            "minor_faults": now[3] - before[3],
-            "waited_ns": waited,
+            "latency_ns": latency_ns,
+            "span_ns": done_ns - before.t_ns,
+            "preempted": now.preempted - before.preempted,
+            "major_faults": now.major_faults - before.major_faults,
+            "minor_faults": now.minor_faults - before.minor_faults,
+            "loop_major_faults": now.loop_major_faults - before.loop_major_faults,
+            "waited_ns": waited_ns if scheduled else None,
             "migrations": self._migrations(before, now),
-            "capacity": self._placement.capacity(now[6]),
-            "lost_cpus": max(before[7], now[7]),
+            "capacity": self._placement.capacity(now.cpu),
+            "lost_cpus": max(before.lost_cpus, now.lost_cpus),
             "input": number,
             "inputs": inputs,
-            "idle_ns": self._idle_ns(done_ns - start_ns, (waited or 0) + now[8] - before[8]),
+            "idle_ns": self._idle.beyond(latency_ns, waited_ns + now.ran_ns - before.ran_ns),
+            "slept_ns": self._slept.beyond(latency_ns, waited_ns + scheduled.ran_ns) if scheduled else None,
         }
         return self._slow_ns()
 
-    def _idle_ns(self, latency_ns: int, busy_ns: int) -> int:
-        """Return for how many ns of an inference the engine neither ran nor waited for a CPU, beyond what is usual.
-
-        An engine that waits for an accelerator is idle in each inference, so only little of that counts. `latency_ns`
-        is the time of the inference. `busy_ns` is for how long threads ran or waited for a CPU, which may include some
-        time before the inference.
-        """
-        idle = max(0.0, 1 - busy_ns / max(latency_ns, 1))
-        usual = idle if self._usual_idle is None else self._usual_idle
-        self._usual_idle = usual + IDLE_WEIGHT * (idle - usual)
-        return int(max(0.0, idle - usual) * latency_ns)
-
-    def _migrations(self, before: Counted, now: Counted) -> Optional[int]:
+    def _migrations(self, before: _Counts, now: _Counts) -> Optional[int]:
         """Return how often threads moved to another CPU between the counts `before` and `now`, or None if unknown.
 
         If the kernel does not count moves, the result is 1 if this thread is on another CPU than before, else 0.
         """
-        if before[5] is not None and now[5] is not None:
-            return max(now[5] - before[5], 0)
-        return int(now[6] != before[6]) if min(now[6], before[6]) >= 0 else None
+        if before.migrations is not None and now.migrations is not None:
+            return max(now.migrations - before.migrations, 0)
+        return int(now.cpu != before.cpu) if min(now.cpu, before.cpu) >= 0 else None
 
     def _slow_ns(self) -> int:
         return max(int(self._threshold_ns), self._candidate["latency_ns"] if self._candidate else 0)
@@ -151,14 +186,24 @@ class Slowest:
         self._threshold_ns = self._threshold_ns * RISE if self._threshold_ns else slowest["latency_ns"] / RISE
         self._outlet.send(message_frames.SLOW, slowest)
 
-    def _count(self, now_ns: int) -> Counted:
+    def _count(self, now_ns: int) -> _Counts:
         usage = resource.getrusage(self._who)
-        waited: Optional[int] = None
+        scheduled: Optional[_Scheduled] = None
         if self._fd >= 0:
-            with contextlib.suppress(OSError, ValueError, IndexError):
-                ran, waited_text = os.pread(self._fd, 64, 0).split()[:2]
-                waited = int(waited_text) if int(ran) else None  # "0 0 0" if the kernel does not count
+            with contextlib.suppress(OSError, ValueError):
+                ran_ns, waited_ns = map(int, os.pread(self._fd, 64, 0).split()[:2])
+                # The file is "0 0 0" if the kernel does not count, and its first number may be a tick late.
+                scheduled = _Scheduled(time.thread_time_ns(), waited_ns) if ran_ns else None
         placement = self._placement
-        counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt
-        ran_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
-        return (now_ns, *counts, waited, placement.migrations(), placement.cpu(), placement.lost_cpus(), ran_ns)
+        counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt, resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
+        all_ran_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
+        return _Counts(
+            now_ns, *counts, scheduled, placement.migrations(), placement.cpu(), placement.lost_cpus(), all_ran_ns
+        )
+
+
+def _grown(before: Optional[_Scheduled], now: Optional[_Scheduled]) -> Optional[_Scheduled]:
+    """Return by how much the counts of a thread have grown, or None if one of both is unknown."""
+    if before is None or now is None:
+        return None
+    return _Scheduled(now.ran_ns - before.ran_ns, now.waited_ns - before.waited_ns)

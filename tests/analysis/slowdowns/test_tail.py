@@ -20,6 +20,7 @@ from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
 from edgetop.wording.report_document import report_document
+from edgetop.wording.tail_words import tail_document
 from tests.support.sessions import MS, MadeSession, differences, folded, make_inferences, make_manifest, phase_event
 from tests.support.slow_sessions import readings_of, sensor
 
@@ -112,6 +113,42 @@ def test_counted_times_have_their_share_of_what_was_lost(counters: dict[str, Jso
     """The inference took 40 ms more than the others."""
     (slow,) = tail_of(made({60: 40}, counted(60.5, 50, **counters))).slowest
     assert slow.share == (None if share is None else pytest.approx(share, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("waited_ms", "slept_ms", "causes"),
+    [
+        (8, 30, [("page-faults", 0.75)]),
+        (12, 24, [("page-faults", 0.6), ("contention", 0.3)]),
+        (24, 12, [("contention", 0.6), ("page-faults", 0.3)]),
+        (36, 4, [("contention", 0.9)]),
+    ],
+)
+def test_a_page_fault_is_told_from_a_wait_for_a_cpu_by_the_time_that_each_took(
+    waited_ms: int, slept_ms: int, causes: list[tuple[str, float]]
+) -> None:
+    """While the disk reads a page, the thread sleeps; then it may have to wait for a CPU. 40 ms were lost."""
+    times = {"waited_ns": waited_ms * MS, "slept_ns": slept_ms * MS, "idle_ns": slept_ms * MS}
+    event = counted(60.5, 50, major_faults=2, loop_major_faults=2, preempted=9, **times)
+    (slow,) = tail_of(made({60: 40}, event)).slowest
+    assert [(slow.cause, slow.share), *slow.also] == [
+        (cause, pytest.approx(share, rel=0.01)) for cause, share in causes
+    ]
+    (told,) = tail_document(tail_of(made({60: 40}, event)))["slowest"]
+    assert [cause["cause"] for cause in told["causes"]] == [cause for cause, _ in causes]
+    assert all(cause["proven"] for cause in told["causes"])
+
+
+@pytest.mark.parametrize(
+    ("preempted", "slept_ms", "majors", "cause"),
+    [(0, 12, 1, "page-faults"), (1, 12, 1, "unexplained"), (1, 0, 9, "unexplained"), (1, 0, 11, "page-faults")],
+)
+def test_the_loop_may_sleep_for_a_worker_that_has_the_fault(
+    preempted: int, slept_ms: int, majors: int, cause: str
+) -> None:
+    """A preempted worker is waited for as well. While the loop spins for a worker, its faults are only counted."""
+    event = counted(60.5, 50, major_faults=majors, preempted=preempted, slept_ns=slept_ms * MS)
+    assert cause_of(event)[0] == cause
 
 
 def test_where_the_kernel_counts_no_wait_a_preemption_proves_it() -> None:
@@ -569,6 +606,10 @@ def test_an_engine_that_stood_still_was_stopped() -> None:
     assert slow.share == pytest.approx(0.75, rel=0.01)
 
 
+def test_a_core_of_less_capacity_is_no_lost_cpu_alone() -> None:
+    assert cause_of(counted(60.5, 50, lost_cpus=3, capacity=0.35)) == ("small-cores", "", True)
+
+
 def test_a_wait_for_the_cpu_or_a_page_explains_that_nothing_ran() -> None:
     assert cause_of(counted(60.5, 50, idle_ns=38 * MS, waited_ns=20 * MS))[0] == "contention"
     assert cause_of(counted(60.5, 50, idle_ns=38 * MS, major_faults=1))[0] == "page-faults"
@@ -593,3 +634,14 @@ def test_an_input_that_takes_longer_is_the_cause() -> None:
     assert [(part.cause, part.count, part.who) for part in parts] == [("input", 21, (("6/11", 21),))]
     alone = tail_of(made({60: 40}, *others, slow[-1])).parts
     assert [part.cause for part in alone] == ["unexplained"]
+
+
+def test_of_one_inference_a_second_the_slow_one_is_not_the_usual_one() -> None:
+    """An inference takes 700 ms, and one takes 900 ms. The median of its second is its own latency."""
+    start_ns = [second * NS for second in range(LENGTH_S)]
+    latency_ns = [(900 if t == 60 * NS else 700) * MS for t in start_ns]
+    session = replace(made({}, counted(60, 900, waited_ns=20 * MS)), inferences=make_inferences(start_ns, latency_ns))
+    assert [one.cause for one in tail_of(session).slowest] == ["unexplained"]
+    waited = replace(made({}, counted(60, 900, waited_ns=150 * MS)), inferences=make_inferences(start_ns, latency_ns))
+    (slow,) = tail_of(waited).slowest
+    assert (slow.cause, slow.share) == ("contention", pytest.approx(0.75, rel=0.02))

@@ -252,9 +252,36 @@ def idle_of(run: Run) -> list[int]:
 def test_an_inference_in_which_nothing_ran_was_idle_beyond_the_usual() -> None:
     """Time is made up here, and the process hardly runs: so all of it is idle, except in the first ones."""
     run = Run()
-    run.slowest._usual_idle = 0.0  # as in an engine that computes on the CPU
+    run.slowest._idle.share = 0.0  # as in an engine that computes on the CPU
     run.infer(20 * MS)
     assert idle_of(run)[0] == pytest.approx(20 * MS, rel=0.1)
+
+
+def test_the_loop_sleeps_if_it_neither_runs_nor_waits_for_a_cpu(tmp_path: Path) -> None:
+    """Time is made up here: of 20 ms, the loop waits 5 ms for a CPU, and hardly runs."""
+    file = tmp_path / "schedstat"
+    file.write_text("1000 0 3\n")
+    run = Run(str(file))
+    run.slowest._slept.share = 0.0  # as in an engine that computes on the CPU
+    file.write_text(f"1000 {5 * MS} 4\n")
+    run.infer(20 * MS)
+    run.end()
+    message = run.heard.said[0][1]
+    assert message["slept_ns"] == pytest.approx(15 * MS, rel=0.1)
+    assert (message["waited_ns"], message["loop_major_faults"]) == (5 * MS, 0)
+
+
+def test_what_happened_in_a_pause_before_is_not_counted(tmp_path: Path) -> None:
+    file = tmp_path / "schedstat"
+    file.write_text("1000 0 3\n")
+    run = Run(str(file))
+    file.write_text(f"1000 {5 * MS} 4\n")
+    run.now_ns = 100 * MS
+    run.slowest.rested(run.now_ns)
+    run.infer(20 * MS)
+    run.end()
+    message = run.heard.said[0][1]
+    assert (message["waited_ns"], message["span_ns"]) == (0, 20 * MS)
 
 
 def test_an_engine_that_always_rests_is_not_idle() -> None:
