@@ -123,10 +123,13 @@ CHIPS: Mapping[str, ChipLimits] = {
     ),
 }  # fmt: skip
 
-# Meters whose error is a share of the power: the share, and its source. NVIDIA states 5 % for Fermi and Kepler; the
-# paper measured as much on later GPUs.
+# Meters whose error is a share of the power: the largest share, and its source. NVIDIA states 5 % for Fermi and Kepler;
+# the paper measured as much on later GPUs. Nordic states no limit for the current that a PPK2 measures, but the typical
+# error of each range: 10 % below 50 mA and 15 % above, where boards are. It is taken to be the standard uncertainty,
+# which is that of a limit which is the square root of three times as large.
 SHARES: Mapping[str, tuple[float, str]] = {
     "nvml": (0.05, "nvmlDeviceGetPowerUsage,arXiv:2312.02741"),
+    "ppk2": (0.15 * math.sqrt(3), "docs.nordicsemi.com,ug_ppk2,ppk_measure_accuracy"),
 }
 
 

@@ -85,12 +85,20 @@ def test_a_share_of_the_power_needs_no_shunt() -> None:
     assert error.total_w == pytest.approx(HALF * 0.05 * 80)
 
 
+def test_a_typical_error_is_a_standard_uncertainty() -> None:
+    """Nordic's 15 % are typical, so 95 % of the errors are within 1.96 times as much."""
+    error = known(of("ppk2", None), 2.0, None)
+    assert (error.shunt_w, error.offset_w, error.steps_w) == (None, None, None)
+    assert error.total_w == error.gain_w == pytest.approx(1.96 * 0.15 * 2.0)
+
+
 @pytest.mark.parametrize(
     ("info", "watts", "volts", "why"),
     [
         (make_sensor("power/in"), 5.0, 5.0, "no-meter"),
         (of("ina226"), None, 5.0, "no-power"),
         (of("rapl", None), 5.0, 5.0, "no-statement"),
+        (of("monsoon", None), 5.0, 5.0, "no-statement"),
         (of("ina3221", None), 5.0, 5.0, "no-shunt"),
         (of("ina3221"), 5.0, None, "no-volts"),
     ],
