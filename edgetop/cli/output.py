@@ -76,9 +76,9 @@ def table(
 def notice_lines(
     word: str, notices: "Iterable[Notice]", details: "Callable[[Notice], Iterable[str]]" = lambda _: ()
 ) -> Iterator[str]:
-    """Yield an empty line, then the message, the details and the advice of each notice. Without notices, yield nothing.
+    """Yield an empty line, then the message, the details and the advice of each notice (warning or hint).
 
-    `word` begins each notice, such as `warning`. `details(notice)` returns more lines.
+    Without notices, yield nothing. `word` begins each notice, such as `warning`. `details(notice)` returns more lines.
     """
     for number, notice in enumerate(notices):
         if not number:
@@ -88,7 +88,7 @@ def notice_lines(
 
 
 def gate_lines(results: Sequence[tuple[bool, str]]) -> Iterator[str]:
-    """Yield an empty line, then a line for each gate. Without gates, yield nothing.
+    """Yield an empty line, then a line for each gate (a condition of `--fail-if`). Without gates, yield nothing.
 
     `results` are `(whether the gate passed, sentence about it)` pairs.
     """
@@ -99,7 +99,7 @@ def gate_lines(results: Sequence[tuple[bool, str]]) -> Iterator[str]:
 
 
 def print_failures(reasons: Sequence[str]) -> bool:
-    """Print the reasons of failed gates to stderr. Return whether there are any."""
+    """Print to stderr why gates (conditions of `--fail-if`) failed. Return whether there are any such reasons."""
     for reason in reasons:
         print_text(f"edgetop: gate failed: {reason}", err=True)
     return bool(reasons)

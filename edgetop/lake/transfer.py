@@ -228,7 +228,7 @@ def push_pieces(folder: Path, place: Place, board: str) -> str:
 
 
 def row_until(recording: Recording, files: Mapping[str, list[Any]], span: Span = WHOLE) -> tuple[bytes, Stamp]:
-    """Return the session's row of the table `sessions`, as a Parquet file, and the stamp of its manifest file.
+    """Return the session's row of the table `sessions`, as a Parquet file, and its manifest file's stamp (`stamp_of`).
 
     The stamp shows later changes of the manifest. `files` has `[size in bytes, SHA-256]` of each file, by table or file
     name. The row describes the part `span` of the session. Raises InputError if the folder has become another session

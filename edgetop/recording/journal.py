@@ -233,8 +233,8 @@ class Missing:
     def after(self, read: Tally | None, before: Tally, *, is_damaged: bool) -> "Missing":
         """Return this amount plus the data that is missing between two readable frames.
 
-        `read` is the tally at the end of the first frame, or None if unknown. `before` is the tally before the second
-        frame. `is_damaged` says that damaged bytes lie between the two frames.
+        `read` is the tally (how much the writer had written) at the end of the first frame, or None if unknown.
+        `before` is the tally before the second frame. `is_damaged` says that damaged bytes lie between the two frames.
         """
         if read is None:
             return replace(self, is_counted=self.is_counted and not is_damaged)
@@ -247,7 +247,7 @@ class Missing:
     def lost(self, tally: Tally | None) -> Lost | None:
         """Return what is missing as a `Lost`, or None if nothing is missing.
 
-        `tally` is the tally of all data that was written; None if unknown.
+        `tally` says how much data was written in all; None if unknown.
         """
         # A session whose tally has no single inferences recorded only seconds.
         inferences = self.inferences if tally is None or tally.inferences else self.counted

@@ -182,7 +182,7 @@ def remove_session(folder: Path, verified: Mapping[str, Stamp] | None = None) ->
 
 
 def _require(expected: Mapping[str, Stamp], folder: int) -> None:
-    """Raise ValueError with a file's name if the file is missing or its stamp is not the expected one.
+    """Raise ValueError with a file's name if the file is missing, or if its stamp (`stamp_of`) is not as expected.
 
     `folder` is the descriptor of the files' folder.
     """

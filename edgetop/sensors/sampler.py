@@ -107,7 +107,10 @@ class Schedule:
 
     @property
     def sensors(self) -> tuple[SensorInfo, ...]:
-        """Return the sensors in the order of their numbers in the readings, without those of latent sources."""
+        """Return the sensors in the order of their numbers in the readings.
+
+        The sensors of a latent source are left out until one of them has had a value above 0.
+        """
         numbered = {
             entry.first_sensor: entry.source.sensors for entry in self.entries if entry.first_sensor is not None
         }

@@ -108,7 +108,7 @@ class PausedProgram:
             raise OSError(-failure, os.strerror(-failure))
 
     def close(self) -> None:
-        """Close the pipes to the program. If it still waits for its release, it ends."""
+        """Close the pipes to the program. A program that still waits for its release then ends."""
         for descriptor in (self._orders, self._answers):
             if descriptor >= 0:
                 os.close(descriptor)

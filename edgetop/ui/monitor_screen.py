@@ -152,8 +152,9 @@ class MonitorScreen(Screen[None]):
     def _look_ahead(self, player: Player, scout: Analysis) -> None:
         """Analyse the next part of a replay in advance, then schedule the part after it. Keys are handled in between.
 
-        `scout` is a second analysis, ahead of the one on the screen. States of it are stored, so that the user can seek
-        to a later time at once. At the end of the replay, the events of the whole session become marks on the time bar.
+        `scout` is a second analysis, which is ahead of the analysis on the screen. States of it are stored, so that the
+        user can seek to a later time at once. At the end of the replay, the events of the whole session become marks on
+        the time bar.
         """
         batch = player.ahead()
         if batch is not None:

@@ -39,9 +39,9 @@ class Case:
 
 
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
-    """Write the gates of a report to a JUnit file, each as a test case. Raises OutputError if it cannot be written.
+    """Write the gates (`--fail-if`) of a report to a JUnit file, each as a test case.
 
-    `error` is the error that ended the session, or None. It becomes a further test case.
+    Raises OutputError if the file cannot be written.     `error` is the error that ended the session, or None. It becomes a further test case.
     """
     write_xml(path, to_xml(report, error))
 

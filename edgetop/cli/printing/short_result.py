@@ -18,7 +18,7 @@ _NAME_CELLS, _BOARD_CELLS = 40, 24
 
 
 def is_short(report: Report) -> bool:
-    """Whether five lines can show the whole result: one model without gates, measured for at most a minute."""
+    """Whether five lines can show the whole result: one model without `--fail-if`, measured for at most a minute."""
     session, latency = report.session, report.latency
     is_plain = not (report.ab or session.watched or session.was_imported or report.generation or report.frames)
     is_whole = not (report.lost or report.unavailable or len(report.streams) > 1)

@@ -28,7 +28,7 @@ class FailFast:
     """Stops the session once one of its gates (`--fail-if`) is certain to fail."""
 
     def __init__(self, session_state: SessionState, stop: Callable[[str], None]) -> None:
-        """Begin to watch the gates of a session.
+        """Begin to watch the gates (conditions of `--fail-if`) of a session.
 
         `session_state` receives an event for the failed gate. `stop` ends the session, and gets the reason `"slo"`.
         """
@@ -64,7 +64,7 @@ def stop_when_resolved(stop: Callable[[str], None], analysis: Analysis) -> None:
 
 
 def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (), also: Sequence[str] = ()) -> bool:
-    """Print the failed gates of a session to stderr. Return whether a gate failed or ended the session early.
+    """Print the failed gates (`--fail-if`) of a session to stderr. Return whether one failed or ended the session.
 
     `ratio_gates` are the gates on the ratio of B to A in an A/B session. `also` holds lines about gates that other code
     has found to fail.
@@ -76,7 +76,7 @@ def print_failed_gates(report: Report, ratio_gates: "Sequence[RelativeGate]" = (
 
 
 def _beyond(report: Report, gate: "RelativeGate") -> str | None:
-    """Return a line that says why the gate fails, or None if it passes.
+    """Return a line that says why the gate, a limit on the ratio of B to A, fails, or None if it passes.
 
     The gate fails if the whole confidence interval of the ratio lies beyond the limit, or if the ratio is unknown.
     """

@@ -53,7 +53,7 @@ class GenerationRequest:
 
     @property
     def given(self) -> str | None:
-        """The first of these options that the user gave, such as `--max-tokens`, or None."""
+        """The first option for requests that the user gave, such as `--max-tokens`, or None if the user gave none."""
         fields = (
             "prompt", "prompts_file", "prompt_tokens", "max_tokens", "context", "temperature", "gpu_layers", "parallel",
         )  # fmt: skip
@@ -408,7 +408,7 @@ class RunRequest:
     showing: Showing
 
     def __post_init__(self) -> None:
-        """Raise InputError if a gate or alert on missed deadlines comes without `--deadline`."""
+        """Raise InputError if a gate (`--fail-if`) or an alert on missed deadlines comes without `--deadline`."""
         if self.load.deadline_ns is None:
             for option, asked in (("--fail-if", self.judging.gates), ("--alert", self.judging.alerts)):
                 if any(one.name == "misses" for one in asked):

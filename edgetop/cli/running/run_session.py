@@ -270,7 +270,7 @@ def _about(session: LiveSession) -> Document:
 
 
 def _record_request(session_state: SessionState, request: RunRequest, model: ModelFile, sensors: Found) -> None:
-    """Record the gates and alert rules of the request as events, so that replays and reports can apply them again.
+    """Record the gates (`--fail-if`) and alert rules of the request as events, to be applied again by reports.
 
     Further events say if the model is the built-in one, if its file has a wrong suffix, and if no sensor can show
     throttling.

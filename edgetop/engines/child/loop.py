@@ -80,10 +80,10 @@ class Loop:
     def repeat(self, phase: int, **how: Any) -> str:
         """Run inferences until a limit is reached. Return "runs", "duration", or "stop" if a stop was requested.
 
-        The limits are `runs` inferences, the time `until_ns` of the clock, and a duration of `duration_ns` ns. With
-        `paced`, inferences start at the rate that the user requested, else back to back. `announce` is called right
-        before the first inference, so that preparation is not part of the phase. If `latencies` is given, each latency
-        in ns is appended to it.
+        `phase` is a constant such as PHASE_WARMUP. The limits are `runs` inferences, the time `until_ns` of the clock,
+        and a duration of `duration_ns` ns. With `paced`, inferences start at the rate that the user requested, else
+        back to back. `announce` is called right before the first inference, so that preparation is not part of the
+        phase. If `latencies` is given, each latency in ns is appended to it.
 
         Raises EngineError if the very first inference of a run fails, or if ten inferences in a row fail.
         """
@@ -191,7 +191,7 @@ class Loop:
                     slow_ns = slowest.checkpoint(done)
 
     def _prepare_next(self, phase: int, packed_bytes: int) -> Call:
-        """Return the call that runs the next input. `phase` is the number of the phase that the call belongs to.
+        """Return the call that runs the next input. `phase` is a constant such as PHASE_WARMUP.
 
         If the input cannot be prepared, send the records in the buffer and raise EngineError. `packed_bytes` is the
         size of these records in bytes.

@@ -66,7 +66,7 @@ class Closed:
         self._begin_ns = 0
 
     def begin(self, now_ns: int) -> int:
-        """Begin a phase. Return the time in ns at which its first inference should start."""
+        """Begin a phase, such as the warm-up. Return the time in ns at which its first inference should start."""
         self._begin_ns = now_ns
         return now_ns
 
@@ -82,7 +82,7 @@ class Open:
     is_open = True
 
     def __init__(self, starts_ns: Iterator[int], duty: Optional[Duty] = None) -> None:
-        """Plan inferences at the times `starts_ns`, which ascend, in ns from the beginning of a phase.
+        """Plan inferences at the ascending times `starts_ns`, in ns from the beginning of a phase of the run.
 
         With a duty cycle, `starts_ns` count only its working time.
         """
@@ -205,7 +205,7 @@ class SharedPlan:
 
 
 def pace_of(spec: Dict[str, Any], stream: int) -> Any:
-    """Return the object that plans the starts of one phase, or None to run back to back.
+    """Return an object that plans the starts of a phase, such as the warm-up, or None to run back to back.
 
     `stream` is the number, from 0, of this loop among parallel loops. `spec` has the fields of `EngineSpec` by name.
     Each of the parallel loops has the whole rate in `spec`. The fixed starts of parallel loops are shifted against each

@@ -286,7 +286,7 @@ class ParallelRequests:
 
 
 class _Plan:
-    """Plans when the requests of one phase start."""
+    """Plans when the requests of one phase, such as the warm-up, start."""
 
     def __init__(self, make_pace: Callable[[int], Any], slots: int, begun_ns: int, *, paced: bool) -> None:
         """Begin the plan at the time `begun_ns`.

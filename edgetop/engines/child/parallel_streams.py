@@ -27,11 +27,11 @@ class Lanes:
         self._reported_ns = 0
 
     def begin(self, now_ns: int) -> None:
-        """Begin a phase in all streams. `now_ns` is the present time."""
+        """Begin a phase of the run, such as the warm-up, in all streams. `now_ns` is the present time."""
         self._next_ns = [now_ns] * len(self._next_ns)
 
     def end(self, stream: int) -> None:
-        """End the phase in the stream number `stream`, which has nothing more to report."""
+        """End the present phase of the run in the stream number `stream`, which has nothing more to report."""
         with self._lock:
             self._next_ns[stream] = NEVER
 
@@ -72,7 +72,7 @@ class Streams:
     def repeat(
         self, phase: int, *, runs: Optional[int] = None, announce: Callable[[], None] = lambda: None, **how: Any
     ) -> str:
-        """Run a phase in all loops. Return why it ended: "runs", "duration" or "stop".
+        """Run a phase, such as the warm-up, in all loops. Return why it ended: "runs", "duration" or "stop".
 
         The parameters are the same as in `Loop.repeat`. `runs` is divided among the loops. The phase of the first
         inference runs in the first loop alone. `announce` is called once, by the first loop that is ready.
