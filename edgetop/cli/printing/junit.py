@@ -41,7 +41,8 @@ class Case:
 def write(path: Path, report: Report, error: EdgetopError | None = None) -> None:
     """Write the gates (`--fail-if`) of a report to a JUnit file, each as a test case.
 
-    Raises OutputError if the file cannot be written.     `error` is the error that ended the session, or None. It becomes a further test case.
+    `error` is the error that ended the session, or None. It becomes a further test case. Raises OutputError if the file
+    cannot be written.
     """
     write_xml(path, to_xml(report, error))
 
