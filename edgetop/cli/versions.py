@@ -9,8 +9,11 @@ from importlib import metadata
 from pathlib import Path
 
 from edgetop import __version__
+from edgetop.cli.board.lacking import PURPOSES
+from edgetop.cli.running.session_parts import EXTRAS
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.formatting import clean
+from edgetop.installation import package_names
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
@@ -24,7 +27,8 @@ def verbose_lines() -> Iterator[str]:
     "-" means not installed.
     """
     yield f"edgetop {__version__}"
-    rows = [("python", _python()), ("platform", _platform()), *_runtimes(), *((name, _of(name)) for name in PACKAGES)]
+    rows = [("python", _python()), ("platform", _platform()), *_runtimes()]
+    rows += [*((name, _of(name)) for name in PACKAGES), ("extras", _extras())]
     width = max(len(name) for name, _ in rows)
     for name, version in rows:
         yield f"{name:<{width}}  {version}"
@@ -71,6 +75,12 @@ def _runtimes() -> Iterator[tuple[str, str]]:
     for name, runtime in RUNTIMES.items():
         packages = sorted(set(providers.get(runtime.module, ())))
         yield name, ", ".join(f"{package} {_of(package)}" for package in packages) or "-"
+
+
+def _extras() -> str:
+    """Return the installed packages of extras that are no runtime, with versions, or "-" if there are none."""
+    others = dict.fromkeys(name for extra in PURPOSES.keys() - EXTRAS.values() for name in package_names(extra))
+    return ", ".join(f"{name} {version}" for name in sorted(others) if (version := _of(name)) != "-") or "-"
 
 
 def _of(package: str) -> str:

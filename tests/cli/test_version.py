@@ -35,6 +35,14 @@ def test_verbose_names_what_matters_for_a_bug(line, tmp_path):
     assert re.fullmatch(r"\d\S+", told["textual"])
 
 
+def test_verbose_names_the_packages_of_extras(monkeypatch):
+    told = dict(line.split(maxsplit=1) for line in versions.verbose_lines())
+    assert re.search(r"(^|, )bokeh \d\S*(,|$)", told["extras"])
+    assert "onnxruntime" not in told["extras"]
+    monkeypatch.setattr(versions, "_of", lambda _: "-")
+    assert list(versions.verbose_lines())[-1].split() == ["extras", "-"]
+
+
 def test_verbose_alone_is_refused_in_a_line(tmp_path):
     done = edgetop("--verbose", home=tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "edgetop: --verbose needs --version\n")
@@ -53,4 +61,4 @@ def test_nothing_of_it_identifies_a_person(monkeypatch):
 
 def test_a_package_that_is_not_installed_is_a_dash(monkeypatch):
     monkeypatch.setattr(versions, "PACKAGES", ("no-such-package",))
-    assert list(versions.verbose_lines())[-1].split() == ["no-such-package", "-"]
+    assert ["no-such-package", "-"] in [line.split() for line in versions.verbose_lines()]
