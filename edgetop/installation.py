@@ -15,12 +15,17 @@ from pathlib import Path
 from typing import Any
 
 ARCHIVE = "archive.json"  # in the folder of an archive of `edgetop bundle-for`: what it was made for
+ANY_PYTHON = 0  # for `packages_of`: all packages, since the markers leave out newer versions of Python
 _REPEATED = {"requirements", "python", "entrypoints"}  # of a receipt of uv: what `_uv_tool` gives again
 _PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
+_OLDER_THAN = re.compile(r"\bpython_version < ['\"]3\.(\d+)['\"]")  # the one marker that pyproject.toml has for extras
 
 
-def packages_of(extra: str) -> list[str]:
+def packages_of(extra: str, minor: int = sys.version_info[1]) -> list[str]:
     """Return the packages of an optional group of edgetop's packages (an extra), with their versions.
+
+    `minor` is the version of the Python that is going to use them, such as 11 for Python 3.11. A package that does not
+    exist for it is left out.
 
     >>> packages_of("html")
     ['bokeh>=3.4']
@@ -31,7 +36,7 @@ def packages_of(extra: str) -> list[str]:
         lines = metadata.requires("edgetop") or []
     except metadata.PackageNotFoundError:  # it runs from a folder
         lines = []
-    found = (re.match(_PACKAGE, line) for line in lines)
+    found = (re.match(_PACKAGE, line) for line in lines if not (old := _OLDER_THAN.search(line)) or minor < int(old[1]))
     return sorted(one[1].strip() for one in found if one and one[2] == extra and not one[1].startswith("edgetop"))
 
 
@@ -151,10 +156,13 @@ def _requirement(one: Mapping[str, Any]) -> str:
 
 def extra_command(extra: str) -> str:
     """Return the command that installs an optional group of edgetop's packages (an extra)."""
-    if (Path(sys.prefix) / ARCHIVE).exists():  # it has no pip, and the board may have no network
+    if packages_of(extra) and (Path(sys.prefix) / ARCHIVE).exists():  # without pip, and maybe without a network
         return f"make the archive anew with --extra {extra} (edgetop bundle-for)"
-    packages = packages_of(extra)
-    return install_command(*packages) if packages else f"install the packages of the extra {extra} (pyproject.toml)"
+    if packages := packages_of(extra):
+        return install_command(*packages)
+    if packages_of(extra, ANY_PYTHON):
+        return f"the extra {extra} has packages only for older versions of Python"
+    return f"install the packages of the extra {extra} (pyproject.toml)"
 
 
 def _has_pip() -> bool:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,24 @@ def test_an_extra_is_its_packages():
     assert names == ["opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"]
     assert packages_of("no such extra") == []
     assert "pyproject.toml" in extra_command("no such extra")
+
+
+@pytest.fixture
+def old_only(monkeypatch):
+    """An extra whose packages end with Python 3.11."""
+    lines = [
+        "tiny>=2; python_version < '3.12' and extra == 'old'",
+        "small<2; (python_version < '3.12') and extra == 'old'",
+    ]
+    monkeypatch.setattr(metadata, "requires", lambda _: lines)
+
+
+def test_an_extra_without_packages_for_a_python_is_no_command(old_only, prefix):
+    assert packages_of("old", 11) == ["small<2", "tiny>=2"]
+    assert packages_of("old", 12) == []
+    is_older = sys.version_info < (3, 12)
+    assert ("pip install" in extra_command("old")) == is_older
+    assert ("only for older versions" in extra_command("old")) != is_older
 
 
 @pytest.fixture

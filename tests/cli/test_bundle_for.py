@@ -66,6 +66,22 @@ def started(what: Path, *arguments: str, **variables: str) -> subprocess.Complet
     )
 
 
+def test_an_extra_is_judged_for_the_python_of_the_board(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines = ["click>=8", "tiny<2; python_version < '3.12' and extra == 'tflite-runtime'"]
+    monkeypatch.setattr(archive_making.metadata, "requires", lambda _: lines)
+    asked: list[str] = []
+
+    def download(needs: Sequence[str], _: Target, packages: Path) -> None:
+        asked.extend(needs)
+        put(packages, "tiny.py")
+
+    monkeypatch.setattr(archive_making, "download", download)
+    make_archive(Target("aarch64", "3.11", 28), tmp_path / "a.pyz", ("tflite-runtime",), force=True)
+    assert "tiny<2" in asked
+    with pytest.raises(InputError, match=r"--extra tflite-runtime: has no packages for Python 3\.13"):
+        make_archive(Target("aarch64", "3.13", 28), tmp_path / "a.pyz", ("tflite-runtime",), force=True)
+
+
 def test_the_archive_starts_edgetop_and_is_unpacked_once(make, tmp_path: Path) -> None:
     archive = make()
     cache = {"XDG_CACHE_HOME": str(tmp_path / "cache")}

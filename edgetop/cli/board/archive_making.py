@@ -24,7 +24,7 @@ from edgetop.cli.output import print_text, wrapped
 from edgetop.cli.scratch_folder import scratch_folder
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
-from edgetop.installation import packages_of
+from edgetop.installation import ANY_PYTHON, packages_of
 from edgetop.recording.export.export_formats import NamedOutput
 
 ARCHITECTURES = {"aarch64": "aarch64", "arm64": "aarch64", "x86_64": "x86_64", "amd64": "x86_64"}
@@ -81,13 +81,16 @@ def make_archive(target: Target, output: Path, extras: Sequence[str], *, force: 
     `extras` are names of edgetop's extras to put in, such as "onnx". `force` allows replacing an existing file. Raises
     InputError if an extra is unknown or a package cannot be downloaded, or OutputError if `output` cannot be written.
     """
+    minor = int(target.python.partition(".")[2])
     for extra in extras:
         if extra not in PURPOSES:
             raise InputError(f"--extra {extra}: there is no such extra", ", ".join(PURPOSES))
+        if packages_of(extra, ANY_PYTHON) and not packages_of(extra, minor):
+            raise InputError(f"--extra {extra}: has no packages for Python {target.python}", "leave it out")
     file = NamedOutput.of_option("--output", output, force=force, elsewhere="choose another path with -o")
     with scratch_folder("bundle-for") as place:
         packages = place / "packages"
-        needs = [*_own_packages(), *(package for extra in extras for package in packages_of(extra))]
+        needs = [*_own_packages(), *(package for extra in extras for package in packages_of(extra, minor))]
         print_text(f"downloading the packages for Python {target.python} on {target.architecture} ...", err=True)
         download(needs, target, packages)
         _copy_own(packages)
