@@ -21,6 +21,21 @@ _PACKAGE = r"([^;]+);.*\bextra == ['\"]([\w-]+)['\"]"
 _OLDER_THAN = re.compile(r"\bpython_version < ['\"]3\.(\d+)['\"]")  # the one marker that pyproject.toml has for extras
 
 
+def extras() -> list[str]:
+    """Return the names of the optional groups of edgetop's packages (extras), without the one for its developers.
+
+    >>> "html" in extras()
+    True
+    """
+    from importlib import metadata  # noqa: PLC0415  loads `email`, which most commands do not need
+
+    try:
+        names = metadata.metadata("edgetop").get_all("Provides-Extra") or []
+    except metadata.PackageNotFoundError:  # it runs from a folder
+        names = []
+    return [name for name in names if name != "dev"]
+
+
 def packages_of(extra: str, minor: int = sys.version_info[1]) -> list[str]:
     """Return the packages of an optional group of edgetop's packages (an extra), with their versions.
 

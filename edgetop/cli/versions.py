@@ -9,11 +9,9 @@ from importlib import metadata
 from pathlib import Path
 
 from edgetop import __version__
-from edgetop.cli.board.lacking import PURPOSES
-from edgetop.cli.running.session_parts import EXTRAS
 from edgetop.engines.child.adapters import RUNTIMES
 from edgetop.formatting import clean
-from edgetop.installation import package_names
+from edgetop.installation import extras, package_names
 from edgetop.sensors.board_identity import read_board
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
@@ -79,7 +77,8 @@ def _runtimes() -> Iterator[tuple[str, str]]:
 
 def _extras() -> str:
     """Return the installed packages of extras that are no runtime, with versions, or "-" if there are none."""
-    others = dict.fromkeys(name for extra in PURPOSES.keys() - EXTRAS.values() for name in package_names(extra))
+    told = {*PACKAGES, *(runtime.package for runtime in RUNTIMES.values())}
+    others = {name for extra in extras() for name in package_names(extra)} - told
     return ", ".join(f"{name} {version}" for name in sorted(others) if (version := _of(name)) != "-") or "-"
 
 
