@@ -94,10 +94,11 @@ def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
 
 
 def _unscaled(*sides: tuple[KeptOutputs, int]) -> tuple[str | None, str | None]:
-    """Return, for each of two outputs, the type of its raw integers if it lacks a scale and the other output is real.
+    """Return, for each of two outputs, the type of its raw 8-bit integers if it lacks a scale and the other output is
+    real.
 
-    The type is a text such as "int8", and None if the outputs can be compared. Each of `sides` is the kept outputs of a
-    session and the number of the output.
+    The type is a text such as "int8". It is None for any other output. Each of `sides` is the kept outputs of a session
+    and the number of the output.
     """
     types = [kept.read(0, place).dtype for kept, place in sides]
     is_real = [

@@ -204,7 +204,7 @@ def _fallback(adapter: Any, operators: List[Any], outlet: Any, control: Any) -> 
     """Return {"fallback": why operators do not run on the requested providers}, in the runtime's own words.
 
     `operators` are the operators of a profiled inference; empty if no inference was profiled. Returns {} if all
-    operators run on the requested providers, or if the runtime gives no reasons.
+    operators run on the requested providers, or if the reasons cannot be found out.
     """
     if not hasattr(adapter, "explain_fallback"):
         return {}

@@ -177,12 +177,13 @@ class OnnxRuntime:
         return [(node.name, array, 0.0, 0) for node, array in zip(self._session.get_outputs(), arrays)]
 
     def explain_fallback(self, ran_on: Collection[str], is_stopped: Callable[[], bool]) -> Optional[Dict[str, Any]]:
-        """Return {"reasons", "left_out"}: why operators do not run on the requested providers. None if all of them do.
+        """Return {"reasons", "left_out"}: why operators do not run on the requested providers.
 
-        "reasons" has the number of operators by reason. "left_out" says why a provider was left out, or is "". `ran_on`
-        are the providers that ran operators; empty if that is unknown. The reasons come from the log of a second
-        session, which a helper process loads and closes. `is_stopped` returns True when a stop is requested. Raises
-        ProfilingError if the helper does not start.
+        "reasons" has the number of operators by reason. "left_out" says why a provider was left out, or is "". Returns
+        None if no provider was left out, and no operator is known to have run on another provider. `ran_on` are the
+        providers that ran operators; empty if that is unknown. The reasons come from the log of a second session, which
+        a helper process loads and closes. `is_stopped` returns True when a stop is requested. Raises ProfilingError if
+        the helper does not start.
         """
         asked = {_short(name).lower() for name, _ in self._spec["providers"]}
         kept = asked.intersection(_short(name).lower() for name in self._session.get_providers())
