@@ -29,7 +29,7 @@ from edgetop.analysis.operator_hints import BurstHints
 from edgetop.analysis.operator_regression import PhaseCounts
 from edgetop.analysis.overload import Backlog
 from edgetop.analysis.precision import UNJUDGED, Precision, PrecisionView
-from edgetop.analysis.prefill_slowdowns import PrefillSlowdowns
+from edgetop.analysis.prefill_slowdowns import PrefillSlowdowns, prompts_of
 from edgetop.analysis.program_frames import Frames
 from edgetop.analysis.progress import Progress, RecordingState, is_stalled
 from edgetop.analysis.recent_events import DerivedEvents, EventLog, EventsView
@@ -101,12 +101,13 @@ FOLDS: dict[str, Callable[..., object]] = {
     "growth": MemoryGrowth, "precision": Precision, "responses": Precision, "competitors": Competitors,
     "burst_hints": BurstHints,
     "recording": RecordingState, "ab": AbFold, "mix": Mix, "shapes": InputShapes,
-    "generation": GenerationFold, "positions": EqualPosition, "prefill": PrefillSlowdowns, "phase_power": PhasePower,
+    "generation": GenerationFold, "positions": EqualPosition, "decode": Slowdowns, "prefill": PrefillSlowdowns,
+    "phase_power": PhasePower,
     "event_counts": EventCounts, "phase_counts": PhaseCounts,
     "token_energy": TokenEnergy,
 }  # fmt: skip
-ASK_PHASES = ("progress", "power", "slowdowns", "prefill", "throttles", "forecast", "alerts", "growth")
-READ_TRACKS = ("slowdowns", "prefill", "throttles", "forecast", "alerts")  # the folds that look up readings
+ASK_PHASES = ("progress", "power", "slowdowns", "decode", "prefill", "throttles", "forecast", "alerts", "growth")
+READ_TRACKS = ("slowdowns", "decode", "prefill", "throttles", "forecast", "alerts")  # the folds that look up readings
 # Number of streams whose views are made anew each second, because a view takes some ms of CPU. With more streams, they
 # take turns, so the screen may show a state some seconds late. At the end of a session all views are made anew.
 VIEWED_AT_ONCE = 2
@@ -145,6 +146,7 @@ class Folds:
     shapes: InputShapes
     generation: GenerationFold
     positions: EqualPosition
+    decode: Slowdowns  # of the tokens of a watched program; those of an engine are judged as its stream
     prefill: PrefillSlowdowns
     phase_power: PhasePower
     event_counts: EventCounts
@@ -232,19 +234,9 @@ class Folds:
         if self._since_reset:
             self._since_reset.fold(batch)
         self.backlog.fold(batch.seconds, self.latency.load)
-        in_turns = self.manifest is not None and self.manifest.ab is not None
         for part in self.tracks.parts(batch):
-            self.mix.fold(part.seconds)
             of_part = streams if part.seconds is batch.seconds else ByStream(part.seconds)
-            for number, stream in self.streams.items():
-                # The alternation between two models is no slowdown of a model.
-                seconds = NO_SECONDS if in_turns else of_part.of(number)
-                if self.generates:  # a token takes longer the more tokens are before it
-                    seconds = self._at_equal_position(part.seconds)
-                judged = judged_stream(part.judged, number)
-                stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
-            self.prefill.fold(part)
-            self.throttles.fold(replace(part, seconds=seconds) if self.generates else part)
+            self._judge(part, of_part)
             self.alerts.fold(part, of_part)
         self.operators.fold(batch)
         self.own_load.fold(batch, self.progress.began_measuring_ns)
@@ -261,6 +253,25 @@ class Folds:
             stream.fold(batch, streams.of(number), has_latency=self.has_streams)
         self.forecast.fold(batch)
 
+    def _judge(self, part: Batch, streams: ByStream) -> None:
+        """Pass a part of a batch to the folds that find slowdowns and throttling. `streams`: its seconds by stream."""
+        in_turns = self.manifest is not None and self.manifest.ab is not None
+        self.mix.fold(part.seconds)
+        # A token takes longer the more tokens are before it.
+        tokens = self._at_equal_position(part.seconds) if self.generates else None
+        is_apart = tokens is not None and self.decode_is_apart
+        for number, stream in self.streams.items():
+            # The alternation between two models is no slowdown of a model.
+            seconds = NO_SECONDS if in_turns else streams.of(number)
+            if tokens is not None and not is_apart:
+                seconds = tokens
+            judged = judged_stream(part.judged, number)
+            stream.slowdowns.fold(replace(part, seconds=seconds, judged=judged))
+        if tokens is not None and is_apart:
+            self.decode.fold(replace(part, seconds=tokens, judged=None))
+        self.prefill.fold(part)
+        self.throttles.fold(part if tokens is None or is_apart else replace(part, seconds=tokens))
+
     def _at_equal_position(self, seconds: Seconds) -> Seconds:
         """Return a copy of `seconds` in which the times per token are converted to one position in the context.
 
@@ -273,12 +284,13 @@ class Folds:
 
     @property
     def generates(self) -> bool:
-        """Whether edgetop runs a language model, so that its tokens are judged instead of its inferences.
+        """Whether tokens of a language model are known, so that these are judged instead of inferences."""
+        return self.manifest is not None and self.manifest.generation is not None
 
-        False for a watched program: its inferences are batches of tokens, which are compared at equal size.
-        """
-        manifest = self.manifest
-        return manifest is not None and manifest.generation is not None and manifest.watched is None
+    @property
+    def decode_is_apart(self) -> bool:
+        """Whether tokens are judged beside the inferences of stream 0: a watched program may generate none."""
+        return self.manifest is not None and self.manifest.watched is not None
 
     @property
     def has_streams(self) -> bool:
@@ -313,8 +325,11 @@ class Folds:
     def _fold_manifest(self, manifest: Manifest) -> None:
         self.manifest, self.faults.session = manifest, manifest.name
         if self.generates and self.streams[0].prefill is None:
-            self.prefill.join(self.streams[0].slowdowns)
+            self.prefill.join(self.streams[0].slowdowns, prompts_of(manifest))
             self.streams[0].prefill = self.prefill
+            if self.decode_is_apart:
+                self.decode.join(self.streams[0].slowdowns, 0, of_tokens=True)
+                self.streams[0].decode = self.decode
         for latency in self._latencies():
             latency.load = manifest.load
 

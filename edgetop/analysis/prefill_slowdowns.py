@@ -23,11 +23,16 @@ from edgetop.session.phases import Phases
 from edgetop.session.records import Readings, of_sensors
 from edgetop.session.second_aggregator import DurationAggregator
 from edgetop.session.seconds import NO_SECONDS, NS, Seconds, concatenate
-from edgetop.session.sized_calls import PREFILL, sensors_of
+from edgetop.session.sized_calls import PREFILL, PREFILL_OF_PROGRAM, sensors_of
 
 NAME = "prefill"  # of the stream
 MOST_WAITING_S = 4096  # Most seconds with prompts that wait for their row.
 MOST_MS = 1e9
+
+
+def prompts_of(manifest: Manifest) -> int:
+    """Return the number of the stream with the prompts of the session's language model."""
+    return PREFILL if manifest.watched is None else PREFILL_OF_PROGRAM
 
 
 class PrefillSlowdowns(Slowdowns):
@@ -41,13 +46,13 @@ class PrefillSlowdowns(Slowdowns):
         self._summary = DurationAggregator(np.empty(0, np.int64))
         self.rows = NO_SECONDS.rows  # of the last LATEST_S seconds that end with a prompt, as they were
 
-    def join(self, first: Slowdowns, number: int = PREFILL) -> None:
+    def join(self, first: Slowdowns, number: int = PREFILL, *, of_tokens: bool = False) -> None:
         """Use the sensor signals of `first`, the object that finds the slowdowns of generating tokens.
 
         `number`: the number of the stream with the prompts. Each batch must be passed to `first` before it is passed to
         this object.
         """
-        super().join(first, number)
+        super().join(first, number, of_tokens=of_tokens)
         self.signals.positions = EqualPosition()  # the position in the context is without meaning for a prompt
 
     def fold_part(self, batch: Batch) -> None:
@@ -63,9 +68,9 @@ class PrefillSlowdowns(Slowdowns):
         super().fold_part(replace(batch, seconds=self._complete(batch.seconds), judged=None))
 
     def _register(self, manifest: Manifest) -> None:
-        took = sensors_of(PREFILL)[1]
-        is_run = manifest.generation is not None and manifest.watched is None
-        places = [place for place, info in enumerate(manifest.sensors) if info.id == took and is_run]
+        took = sensors_of(prompts_of(manifest))[1]
+        generates = manifest.generation is not None
+        places = [place for place, info in enumerate(manifest.sensors) if info.id == took and generates]
         self._place = places[0] if places else -1
 
     def _take(self, readings: Readings) -> None:

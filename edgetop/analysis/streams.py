@@ -53,6 +53,8 @@ class StreamFolds:
     held: tuple[tuple[int, Baseline | None] | None, SpanFigures | None] = (None, None)
     positions: EqualPosition | None = None  # Of a language model, whose tokens are judged instead of its requests.
     prefill: PrefillSlowdowns | None = None  # Of a language model.
+    # Of the tokens of a language model, if `slowdowns` are those of its batches; None if they are those of its tokens.
+    decode: Slowdowns | None = None
 
     def fold(self, batch: Batch, seconds: Seconds, *, has_latency: bool) -> None:
         """Take the stream's part of a batch, for all parts of the analysis except the stream's slowdowns.
@@ -73,16 +75,21 @@ class StreamFolds:
             yield self.since_reset
 
     @property
+    def has_tokens(self) -> bool:
+        """Whether times between two tokens of a request are known."""
+        return self.positions is not None and self.positions.usual_ns is not None
+
+    @property
     def only_prefill(self) -> PrefillSlowdowns | None:
         """The slowdowns of processing prompts if no request generated more than one token, or else None."""
-        is_only = self.prefill is not None and self.positions is not None and self.positions.usual_ns is None
-        return self.prefill if is_only and self.prefill is not None and len(self.prefill.rows) else None
+        prefill = None if self.has_tokens or self.decode is not None else self.prefill
+        return prefill if prefill is not None and len(prefill.rows) else None
 
     def slowdowns_view(self) -> SlowdownsView:
         """Return the slowdowns of the stream. For a language model, slowdowns of processing prompts are included."""
         if self.only_prefill:
             return self.only_prefill.view()
-        own = self.slowdowns.view()
+        own = (self.slowdowns if self.decode is None or not self.has_tokens else self.decode).view()
         return with_prefill(own, self.prefill.view()) if self.prefill is not None and len(self.prefill.rows) else own
 
     def burst_figures(self) -> SpanFigures | None:
@@ -267,7 +274,8 @@ class StreamView:
     @noted
     def tail(self) -> TailView:
         """The slowest inferences of the whole session, and of the last ten minutes."""
-        return self._folds.slowdowns.tail(self.statistics.percentile_ns(0.50) if self.statistics else None)
+        p50_ns = self.statistics.percentile_ns(0.50) if self.statistics else None
+        return self._folds.slowdowns.tail(p50_ns, None if self._folds.decode is None else self.slowdowns.slowdowns)
 
     @noted
     def deadline(self) -> DeadlineView | None:

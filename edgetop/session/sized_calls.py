@@ -9,7 +9,9 @@ import numpy.typing as npt
 # Most calls of a stream that are sampled at a time, which is a few times a second. Larger: recordings grow by megabytes
 # an hour; smaller: the times of a second at equal size rest on too few calls.
 MOST_CALLS = 16
-PREFILL = 1  # number of the stream of a language model's prompts, whose size is their number of tokens
+# Numbers of the stream of a language model's prompts, whose size is their number of tokens: of an engine, which has no
+# other stream, and of a watched program, whose models are streams up to number 254.
+PREFILL, PREFILL_OF_PROGRAM = 1, 255
 
 Floats = npt.NDArray[np.float64]
 Samples = dict[str, list[tuple[int, float]]]  # (time in ns, value) by sensor id

@@ -58,6 +58,8 @@ class TokenAggregator:
             return seconds
         until_ns = int(seconds.rows["t_ns"][-1]) + NS
         tokens, requests = join(self._tokens), join(self._requests)
+        # They come sequence by sequence or slot by slot, but jitter is that of successive times.
+        tokens = tokens[np.lexsort((tokens["gap_ns"], tokens["position"], tokens["t_ns"]))]
         ends_ns = requests["t_ns"] + requests["latency_ns"]
         is_in, has_ended = tokens["t_ns"] < until_ns, ends_ns < until_ns
         self._tokens, self._requests = [tokens[~is_in]], [requests[~has_ended]]

@@ -20,6 +20,7 @@ from edgetop.engines.engine_protocol import (
 )
 from edgetop.probe import edgetop_probe as layout
 from edgetop.session.records import MEASURE, Inferences, Requests, Tokens, last_end_ns
+from edgetop.session.sized_calls import PREFILL_OF_PROGRAM, Samples, SizedCalls
 from edgetop.taps.call_streams import MAX_STREAMS, Streams
 from edgetop.taps.garbage_collections import GarbageCollections
 from edgetop.taps.ring import Calls
@@ -46,7 +47,7 @@ class Taps:
         self._streams = Streams()
         self._frames = Frames()
         self._collections = GarbageCollections()
-        self._batches = TokenBatches()
+        self._batches, self._prompts = TokenBatches(), SizedCalls()
         self._released_ns = 0  # latest end of an inference that was returned
         self._told_drafts = False  # whether it was reported that tokens of drafts are not counted
         self._reported: StreamsSeen | None = None
@@ -81,9 +82,14 @@ class Taps:
         if len(records):
             self._released_ns = max(self._released_ns, last_end_ns(records))
         self._measured += int((records["phase"] == MEASURE).sum())
-        samples = self._streams.take_samples() | self._frames.release(now_ns, is_over=is_over)
+        samples = self._streams.take_samples() | self._frames.release(now_ns, is_over=is_over) | self._sized_prompts()
         messages += [Sampled(sensor, tuple(each)) for sensor, each in samples.items()]
         return records, messages
+
+    def _sized_prompts(self) -> Samples:
+        """Return the lengths of some new prompts, and the times to process them, as sensor samples."""
+        new = self._batches.take_prompts()
+        return self._prompts.sample(PREFILL_OF_PROGRAM, new["t_ns"], new["latency_ns"], new["tokens"])
 
     def tokens(self, now_ns: int, *, is_over: bool) -> tuple[Tokens, Requests]:
         """Return the new tokens and requests of the first stream, if that is a language model.

@@ -20,6 +20,7 @@ A time of a token is the end of its batch. The time to choose the token is part 
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from edgetop.session.records import FINISH_REASONS, MEASURE, NO_REQUESTS, NO_TOKENS, REQUEST, TOKEN, Requests, Tokens
 from edgetop.taps.ring import Calls
@@ -28,10 +29,15 @@ SEVERAL = 2  # value of `ok` if several tokens of a run get scores
 MOST_DRAFT = 64  # most tokens of a draft that a batch checks
 QUIET_NS = 2_000_000_000  # least time without a token after which a sequence has ended its request
 QUIET_STEPS = 4  # such a time is at least so many times the longest step (batch or time between tokens) of its context
+MOST_BEFORE = 32  # most tokens in the context before a prompt that is compared: a fuller context makes it slower
+MOST_PROMPTS = 4096  # most prompts that wait until they are taken
 MOST_NUMBER = 2**31 - 1  # largest position or number of tokens
 MOST_ACTIVE = 255  # largest number in TOKEN's field `active`
 STOP = FINISH_REASONS.index("stop")
 
+PROMPT = np.dtype([("t_ns", "<i8"), ("latency_ns", "<i8"), ("tokens", "<f8")])  # end, time to process it, length
+
+Prompts = npt.NDArray[np.void]
 Key = tuple[int, int, int]  # numbers of the ring, of the context's name in it, and of the sequence
 
 
@@ -45,6 +51,7 @@ class _Sequence:
     prompt: int = 0  # tokens of its prompt that were processed
     prefill_ns: int = 0
     prefilled_ns: int = 0  # when its prompt had been processed
+    is_alone: bool = True  # whether no other sequence was in the batches of its prompt
     has_scores: bool = False  # whether its last token got scores, so that the next token may be chosen
     draft: int = -1  # position of the last run if it may be a draft
     before: "_Sequence | None" = None  # the request before, as long as this prompt may be a draft that continues it
@@ -62,6 +69,7 @@ class TokenBatches:
     _steps_ns: dict[tuple[int, int], int] = field(default_factory=dict)  # longest step of each context
     _tokens: list[tuple[int | bool, ...]] = field(default_factory=list)  # as TOKEN
     _requests: list[tuple[int | bytes, ...]] = field(default_factory=list)  # as REQUEST
+    _prompts: list[tuple[int, int, int]] = field(default_factory=list)  # as PROMPT
 
     def add(self, ring: int, runs: Calls) -> None:
         """Add reports of kind TOKENS from the ring number `ring`, in the order in which they were written."""
@@ -88,6 +96,7 @@ class TokenBatches:
             self._end_all(context)
             return
         fields = [runs[name].tolist() for name in ("name", "flags", "cpu_us", "number", "ok", "start_ns", "end_ns")]
+        is_alone = len(set(runs["flags"].tolist())) == 1
         start_ns = end_ns = longest_ns = 0
         for name, sequence, after, count, scores, start_ns, end_ns in zip(*fields, strict=True):
             key = ring, name, sequence
@@ -105,6 +114,7 @@ class TokenBatches:
                 continue
             may_be_draft = goes_on and scores == SEVERAL and count <= MOST_DRAFT
             self._add_prompt(key, (start_ns, end_ns), (position, count), scores > 0, may_be_draft=may_be_draft)
+            self._sequences[key].is_alone &= is_alone
         self._steps_ns[context] = max(self._steps_ns.get(context, 0), end_ns - start_ns, longest_ns)
         if self.drafts:
             return
@@ -141,6 +151,8 @@ class TokenBatches:
         if not one.tokens:
             ttft_ns = one.prefilled_ns - one.start_ns
             self._tokens.append((one.prefilled_ns, ttft_ns, position, False, MEASURE, 0, False))
+            if one.is_alone and one.cached <= MOST_BEFORE and len(self._prompts) < MOST_PROMPTS:
+                self._prompts.append((one.prefilled_ns, one.prefill_ns, one.prompt))
             one.tokens, one.last_ns = 1, one.prefilled_ns
         self._tokens.append(
             (end_ns, end_ns - one.last_ns, min(position + 1, MOST_NUMBER), True, MEASURE, active, False)
@@ -164,6 +176,15 @@ class TokenBatches:
         times = (one.start_ns, 0, latency_ns, ttft_ns, 0, one.prefill_ns, decode_ns, 0)
         counts = (tokens_in, one.cached, one.tokens, min(tokens_in + one.tokens - 1, MOST_NUMBER), 0)
         self._requests.append((*times, *counts, MEASURE, STOP, b""))
+
+    def take_prompts(self) -> Prompts:
+        """Return the prompts since the last call of this method whose times can be compared at equal length.
+
+        Left out are prompts that were processed beside other sequences, that continue a longer context, or that got no
+        generated token.
+        """
+        prompts, self._prompts = np.array(self._prompts, PROMPT), []
+        return prompts
 
     def end(self, ring: int) -> None:
         """End the requests of the ring number `ring`, whose process has ended."""

@@ -48,6 +48,7 @@ PRINCIPAL: dict[str, set[str]] = {
     "generation": set(),  # this is no session of a language model
     "positions": set(),  # the same
     "prefill": set(),  # the same
+    "decode": set(),  # the same
     "event_counts": {"counters"},
     "phase_counts": {"operators"},
     "token_energy": set(),  # the same
@@ -55,7 +56,8 @@ PRINCIPAL: dict[str, set[str]] = {
     "responses": set(),  # this session has no deadline
 }
 # Without those that are only asked, or not fed here.
-FED = [name for name in FOLDS if name not in ("burst_hints", "positions", "prefill", "responses", "token_energy")]
+OF_TOKENS = ("positions", "prefill", "decode", "token_energy")
+FED = [name for name in FOLDS if name not in ("burst_hints", "responses", *OF_TOKENS)]
 CASES = mostly_thorough(FED, "latency", "slowdowns", "power", "events", "forecast", "memory_stages", "tracks")
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}
 

@@ -1,5 +1,7 @@
 """Tokens and requests in seconds: however they come in pieces, the same seconds come out."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from edgetop.session.records import INFERENCE, MEASURE, NO_INFERENCES, NO_REQUES
 from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS, Seconds, concatenate, summed
 from edgetop.session.token_aggregator import CANCELLED, TokenAggregator
+from tests.support.thorough import mostly_thorough
 
 MS = 1_000_000
 
@@ -40,11 +43,11 @@ def generated(requests=12, tokens=30, gap_ns=70 * MS, seed=0):
 def aggregated(runs, tokens, requests, cuts_ns=()):
     """As the engine sends them: a request comes when it has ended, a token when it is there."""
     aggregator, made, before = TokenAggregator(SecondAggregator()), [], 0
-    ends = runs["t_ns"] + runs["latency_ns"]
+    ends, asked = (rows["t_ns"] + rows["latency_ns"] for rows in (runs, requests))
     for cut in [*sorted(cuts_ns), 2**62]:
         own = (tokens["t_ns"] >= before) & (tokens["t_ns"] < cut)
-        over = (ends >= before) & (ends < cut)
-        made.append(aggregator.add(runs[over], tokens[own], requests[over]))
+        ran, over = ((times >= before) & (times < cut) for times in (ends, asked))
+        made.append(aggregator.add(runs[ran], tokens[own], requests[over]))
         before = cut
     return concatenate([*made, aggregator.close()])
 
@@ -86,6 +89,43 @@ def test_each_token_and_request_is_in_its_second():
 def test_pieces_of_any_size_give_the_same_seconds(cuts):
     data = generated()
     same(aggregated(*data, cuts), aggregated(*data))
+
+
+def parallel():
+    """Four requests at a time, each in a slot of its own: as `generated`, slot after slot."""
+    slots = [generated(requests=5, gap_ns=(40 + 30 * seed) * MS, seed=seed) for seed in range(4)]
+    return tuple(np.concatenate(column) for column in zip(*slots, strict=True))
+
+
+@pytest.mark.parametrize("seed", mostly_thorough(range(5), 0))
+def test_tokens_and_requests_in_any_order_give_the_same_seconds(seed):
+    """A server is read slot by slot, and a first token is known with the one after it."""
+    random = Random(seed)
+    cuts = [random.randrange(20 * NS) for _ in range(3)]
+    runs, tokens, requests = parallel()
+    by_time = runs[np.argsort(runs["t_ns"])], tokens[np.argsort(tokens["t_ns"])], requests[np.argsort(requests["t_ns"])]
+    shuffled = [rows[random.sample(range(len(rows)), len(rows))] for rows in (tokens, requests)]
+    expected = aggregated(*by_time)
+    same(aggregated(by_time[0], tokens, requests, cuts), expected)
+    same(aggregated(by_time[0], *shuffled, cuts), expected)
+
+
+@pytest.mark.parametrize("seed", mostly_thorough(range(5), 0))
+def test_tokens_that_come_seconds_late_keep_their_times(seed):
+    random = Random(seed)
+    runs, tokens, requests = parallel()
+    places = sorted(range(len(tokens)), key=lambda place: int(tokens["t_ns"][place]) + random.randrange(6 * NS))
+    aggregator, parts = TokenAggregator(SecondAggregator()), np.array_split(np.array(places), 20)
+    made = [aggregator.add(NO_INFERENCES, tokens[part], NO_REQUESTS) for part in parts]
+    made += [aggregator.add(runs[np.argsort(runs["t_ns"])], NO_TOKENS, requests), aggregator.close()]
+    late, expected = concatenate(made).tokens, aggregated(runs[np.argsort(runs["t_ns"])], tokens, requests).tokens
+    for name in ("itl", "ttft"):
+        one, other = getattr(late, name), getattr(expected, name)
+        assert one.histogram().tolist() == other.histogram().tolist()
+        assert one.rows["sum_ns"][one.rows["count"] > 0].sum() == other.rows["sum_ns"][other.rows["count"] > 0].sum()
+        assert one.rows["max_ns"].max() == other.rows["max_ns"].max()
+    for name in ("requests", "tokens_in", "tokens_out", "prefill_ns"):
+        assert late.rows[name].sum() == expected.rows[name].sum()
 
 
 def test_seconds_come_while_a_request_is_still_running():

@@ -354,3 +354,23 @@ def test_any_load_is_counted_as_it_was_and_however_it_is_read(parallel, data):
     tokens, requests = program.seen(cuts)
     assert sorted(zip(requests["tokens_in"].tolist(), requests["tokens_out"].tolist(), strict=True)) == wanted
     assert len(tokens) == sum(made for _, made in wanted)
+
+
+def test_prompts_whose_times_can_be_compared_are_given_once():
+    program = Program()
+    program.batch((0, 0, 512, 0))  # in two batches
+    program.batch((0, 512, 40, 1))
+    program.batch((0, 552, 1, 1))
+    program.batch((0, 553, 9, 1))  # a second turn, in a context that is full of the first
+    program.batch((0, 562, 1, 1))
+    program.batch((0, 0, 6, 1), (1, 0, 7, 1))  # beside another prompt
+    program.batch((0, 6, 1, 1), (1, 7, 1, 1))
+    program.batch((0, 0, 11, 1))  # without a token
+    program.batch((0, 3, 8, 1))
+    program.batch((0, 11, 1, 1))
+    batches = TokenBatches()
+    batches.add(1, program.calls())
+    prompts = batches.take_prompts()
+    assert (prompts["tokens"].tolist(), (prompts["latency_ns"] // MS).tolist()) == ([552, 8], [20, 10])
+    assert (prompts["t_ns"] // MS).tolist() == [1_025, 1_130]
+    assert not len(batches.take_prompts())

@@ -389,6 +389,7 @@ class Signals:
 
     def __init__(self, tracks: Tracks) -> None:
         self.number = 0  # of the stream
+        self.is_of_tokens = False  # whether what is judged are times per token, and not inferences with their inputs
         self.mix = Mix()
         self.positions = EqualPosition()  # of the context of a language model
         self.sized = SizedTimes()  # latencies of calls with the sizes of their inputs
@@ -422,13 +423,14 @@ class Signals:
         self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}
         self.channels = channels(self.infos, self.trips_c)
         self.names = stream_names(manifest)
-        self.sized.register(manifest, self.number)
+        if not self.is_of_tokens:
+            self.sized.register(manifest, self.number)
         if not self.number:
             self.sizes.register(manifest, self._begun)
         if self.machine.is_program:
             row = (-1,)  # after all sensors, of which more may come
             rows = tuple(place for place, info in enumerate(self.infos) if info.id == size)
-            if rows and not self.sized.is_known:  # else latency is judged at equal size
+            if rows and not (self.sized.is_known or self.is_of_tokens):  # else latency is judged at equal size
                 self.channels += (
                     Channel(
                         size, "inputs", rows, reduction="smooth", share=INPUTS_GREW, weight=OF_INPUTS, unit="elements"
@@ -436,13 +438,14 @@ class Signals:
                 )
             self.channels += (Channel(OTHER_CALLS, "mix", row, least=OTHER_CALLS_ROSE_PCT, weight=OF_MIX, unit="%"),)
 
-    def of_stream(self, number: int) -> "Signals":
+    def of_stream(self, number: int, *, of_tokens: bool = False) -> "Signals":
         """Return the signals of the stream `number` of the same session.
 
         Both objects share the events and the counts of calls.
         """
         other = copy.copy(self)
-        other.number, other.sized = number, self.sizes.begin(number)
+        other.number, other.is_of_tokens = number, of_tokens
+        other.sized = SizedTimes() if of_tokens else self.sizes.begin(number)
         self._begun.add(number)
         if self._manifest is not None:
             other.register(self._manifest)

@@ -5,7 +5,7 @@ results.
 """
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from edgetop.analysis.slowdowns.judgement import Judgement
 from edgetop.analysis.slowdowns.mix import Mix
 from edgetop.analysis.slowdowns.signals import Signals
 from edgetop.analysis.slowdowns.slow_inferences import Tail, TailView
-from edgetop.analysis.slowdowns.slowdown import Rows, SlowdownsView
+from edgetop.analysis.slowdowns.slowdown import Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.throttles import Throttles
 from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
@@ -68,13 +68,14 @@ class Slowdowns(TracksReader):
         """
         self.signals.positions = positions
 
-    def join(self, first: "Slowdowns", number: int) -> None:
+    def join(self, first: "Slowdowns", number: int, *, of_tokens: bool = False) -> None:
         """Make this the object for the stream `number` of a session that has several streams.
 
         `first` is the object for stream 0, whose signals are used here too. Both must get the same batches, and `first`
-        must get each batch before this object does.
+        must get each batch before this object does. With `of_tokens`, the seconds that this object gets have times per
+        token, which are not converted to one size of the inputs.
         """
-        self.signals, self._has_own_events = first.signals.of_stream(number), False
+        self.signals, self._has_own_events = first.signals.of_stream(number, of_tokens=of_tokens), False
         self.settled_s = self._judgement.until_s = first.settled_s
 
     def fold_part(self, batch: Batch) -> None:
@@ -171,18 +172,19 @@ class Slowdowns(TracksReader):
             self._view = self._ahead.view(self.signals)
         return self._view
 
-    def tail(self, p50_ns: float | None) -> TailView:
+    def tail(self, p50_ns: float | None, slowdowns: Sequence[Slowdown] | None = None) -> TailView:
         """Return the slowest inferences with their causes.
 
         `p50_ns` is the median latency of the session in ns, or None if nothing was measured. Without it, the result is
-        empty.
+        empty. `slowdowns` may explain an inference; None for those that this object has found.
         """
         if p50_ns is None:
             return TailView()
         if self._newest_tail is None:
             self._newest_tail = self._tail.copy()
             self._newest_tail.advance(self._rows, self.signals)
-        view = self._newest_tail.view(p50_ns, self.view().slowdowns, self.signals)
+        explaining = self.view().slowdowns if slowdowns is None else slowdowns
+        view = self._newest_tail.view(p50_ns, explaining, self.signals)
         self._tail.remember(self._newest_tail, self.settled_s)
         return view
 
