@@ -53,9 +53,9 @@ def why_unseen(pid: int, *, preload: Path | None, has_hook: bool, has_reported: 
 def language_model_inside(pid: int) -> str:
     """Return a sentence which says that the process runs a language model without a library, and what to do.
 
-    Such a program has llama.cpp linked statically, as the runner of Ollama and many builds of llama-server have. It is
-    recognised by the model file that it has mapped. If the process leads a POSIX session (setsid(2)), the other
-    processes of the session are examined, too. Returns "" if there is none.
+    Such a program has llama.cpp linked statically, as the runner of Ollama before 0.30 and many builds of llama-server
+    have. It is recognised by the model file that it has mapped. If the process leads a POSIX session (setsid(2)), the
+    other processes of the session are examined, too. Returns "" if there is none.
     """
     for number in (pid, *_of_session(pid)):
         maps = mappings(number)

@@ -7,6 +7,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
+from edgetop.engines.child.ollama import runners
 from tests.support.commands import edgetop
 from tests.support.llama_server import LlamaServer
 from tests.support.waiting import wait_until
@@ -142,3 +143,68 @@ def test_what_is_no_server_is_refused_in_a_line(tmp_path):
     assert done.returncode == 2
     assert "neither /metrics (HTTP status 404: not " in done.stderr
     assert "\x1b" not in done.stderr
+
+
+LOADED = {
+    "name": "gemma3:latest", "model": "gemma3:latest", "size": 6591830464, "size_vram": 0, "context_length": 4096,
+    "digest": "a2af6cc3eb7fa8be8504abaf9b04e88f17a119ec3f04a3addf55f92841195f5a",
+    "details": {"format": "gguf", "family": "gemma3", "parameter_size": "4.3B", "quantization_level": "Q4_K_M"},
+    "expires_at": "2026-11-28T20:33:48Z",
+}  # fmt: skip
+
+
+def answer(document):
+    return b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps(document).encode()
+
+
+def ollama(*names, version="0.30.2"):
+    """Answers of Ollama, as its server/routes.go has them: it lists all models of its store, and those loaded."""
+    stored = [{"id": name, "object": "model", "owned_by": "library"} for name in ("newest:latest", *names)]
+    return {
+        "/v1/models": answer({"object": "list", "data": stored}),
+        "/api/ps": answer({"models": [{**LOADED, "name": name, "model": name} for name in names]}),
+        "/api/version": answer({"version": version}),
+        **dict.fromkeys(("/metrics", "/slots", "/props"), b"HTTP/1.1 404 Not Found\r\n\r\n404 page not found"),
+    }
+
+
+def refused(tmp_path, bodies):
+    with LlamaServer(bodies=bodies) as server:
+        done = edgetop("watch", "--url", server.url, "--headless", "--no-record", home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("edgetop:")]
+    assert "\x1b" not in done.stderr
+    return " ".join(done.stderr.split()), said
+
+
+def test_of_ollama_a_line_says_what_it_shows_and_how_to_see_tokens(tmp_path):
+    whole, _ = refused(tmp_path, ollama("gemma3:latest"))
+    assert "Ollama 0.30.2 shows which models are loaded (gemma3:latest), but no requests and no tokens" in whole
+    assert "--prompt TEXT" in whole
+    assert "edgetop watch --follow-children -- ollama serve" in whole
+    assert "(none now)" in refused(tmp_path, ollama())[0]
+    hostile, _ = refused(tmp_path, ollama("\x1b[31mred\n" + "x" * 500, *"abcd", version="9\x1b[2J" + "9" * 300))
+    assert len(hostile) < 500
+
+
+def test_the_llama_server_that_runs_ollamas_model_is_named(tmp_path):
+    for pid, name, parent, words in (
+        (10, "ollama", 1, ["ollama", "serve"]),
+        (20, "llama-server", 10, ["/usr/lib/ollama/llama-server", "--model", "/m/blobs/sha256-1", "--port", "41813"]),
+        (21, "llama-server", 10, ["llama-server", "--port"]),
+        (22, "llama-server", 10, ["llama-server", "--port", "99999"]),
+        (30, "llama-server", 1, ["llama-server", "--port", "8080"]),
+        (40, "bash) x", 10, ["bash"]),
+    ):
+        (folder := tmp_path / str(pid)).mkdir()
+        (folder / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0\n")
+        (folder / "cmdline").write_bytes("\0".join([*words, ""]).encode())
+    assert runners(str(tmp_path)) == [(20, 10, 41813)]
+
+
+def test_ollama_is_asked_for_the_model_that_is_loaded(tmp_path):
+    with LlamaServer(bodies=ollama("gemma3:latest", "other:latest")) as server:
+        words = ("--prompt", "hello", "--max-tokens", 5, "--runs", 2, "--headless", "-o", "asked")
+        done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert {request["model"] for request in server.requests} == {"gemma3:latest"}

@@ -18,6 +18,7 @@ from . import message_frames
 from .engine_error import EngineError
 from .generation import GenerationLoop
 from .http_client import HttpClient, HttpError, StoppedError
+from .ollama import loaded_models
 from .pace import SharedPlan, pace_of, sharpen_timers
 from .parallel_streams import Lanes, Streams
 from .request_steps import CANCELLED, LENGTH, STOP, WARMUP_TOKENS
@@ -328,6 +329,9 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
     server = HttpClient(options["url"])
     try:
         name = model_name(server, lambda: bool(control.stop_requested))
+        # Ollama lists all models of its store: one that is loaded already is meant rather than the newest.
+        loaded = loaded_models(server, lambda: bool(control.stop_requested)) if options["prompts"] else None
+        name = loaded[0] if loaded else name
     except OSError as error:
         raise EngineError("input", "--url %s: %s" % (server.url, error.strerror or error), START_IT) from None
     loop: Any
@@ -340,12 +344,12 @@ def prepared(spec: Dict[str, Any], outlet: Any, control: Any) -> Tuple[Any, Call
         loop = ServerWatch(server, TokenFrames(outlet), outlet, control)
         rates = loop.rates
         why = "edgetop reads the server's own figures, and sends it no prompt"
-    loaded = {
+    told = {
         "runtime": "server", "version": "%s at %s" % (name or "a model without a name", server.url), "providers": [],
         "dropped_providers": [], "why": why, "init_ns": time.monotonic_ns() - begin, "assumptions": [],
         "input_steps": 1, "inputs": [], "context": context_size(server),
     }  # fmt: skip
-    outlet.send(message_frames.LOADED, loaded)
+    outlet.send(message_frames.LOADED, told)
     return loop, lambda: _report_rates(outlet, *rates())
 
 

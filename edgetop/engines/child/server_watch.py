@@ -23,6 +23,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from . import message_frames
 from .engine_error import EngineError
 from .http_client import HttpClient, HttpError, StoppedError
+from .ollama import refusal
 from .request_steps import STOP
 from .token_frames import TokenFrames
 
@@ -145,6 +146,9 @@ class ServerWatch:
             raise EngineError("input", text, "start the server, or correct the URL") from None
         self._has_slots, self._has_metrics = SLOTS not in why, METRICS not in why
         if len(why) == 2 and not self._is_stopped():
+            is_ollama = refusal(self._server, self._is_stopped)
+            if is_ollama is not None:
+                raise is_ollama
             text = "--url %s: it shows neither %s (%s) nor %s (%s)" % (
                 self._server.url, METRICS, why[METRICS], SLOTS, why[SLOTS],
             )  # fmt: skip
