@@ -86,6 +86,7 @@ TESTS = {
     f"{ALERTS}.alert": ("alerts/test_alert.py", "alerts/test_alerts.py"),
     f"{ALERTS}.values": ("alerts/test_values.py",),
     f"{ANALYSIS}.ab_figures": ("test_ab.py",),
+    f"{ANALYSIS}.ab_quads": ("test_ab.py",),
     f"{ANALYSIS}.paired": ("test_paired.py", "test_ab.py"),
     f"{COMPARISON}.figures": ("../comparison/test_thresholds.py", "../comparison/test_compare.py"),
     f"{COMPARISON}.student": ("../comparison/test_student.py", "../comparison/test_thresholds.py"),

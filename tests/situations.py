@@ -17,7 +17,7 @@ from rich.style import Style
 from rich.terminal_theme import TerminalTheme
 from textual.strip import Strip
 
-from edgetop.analysis.ab_figures import QuadEvents
+from edgetop.analysis.ab_quads import QuadEvents
 from edgetop.analysis.analysis import Analysis
 from edgetop.session.batch import Batch, merge
 from edgetop.session.load_settings import Load

@@ -21,6 +21,11 @@ CONFIDENCE = 0.96
 # Number of pairs for an interval. Statistics: with fewer none reaches 95 %, as 2 / 2^5 > 5 %. Larger: short sessions
 # have none; smaller: it promises too much.
 LEAST_PAIRS = 6
+# Number of pairs for an interval that takes the differences for normally distributed. Statistics: with two pairs,
+# Student's t is 16. Larger: a session that was cut short has no interval; smaller: its interval says nothing.
+FEWEST_PAIRS = 3
+# Student's t that a normal mean exceeds to each side with probability (1 - CONFIDENCE) / 2, by the number of pairs.
+STUDENT = {3: 4.849, 4: 3.482, 5: 2.999}
 # More pairs are joined with their neighbours, because the number of pairwise averages grows with the square.
 MOST_PAIRS = 200
 # Distance of a pair from the middle, in medians of absolute deviations, from which it was disturbed. Statistics: five
@@ -88,6 +93,20 @@ def difference(values: Floats, confidence: float = CONFIDENCE) -> Difference | N
     averages = np.sort((values[first] + values[second]) / 2)
     cut = _rejected(len(values), 1 - confidence)
     return Difference(float(np.median(averages)), float(averages[cut]), float(averages[-1 - cut]))
+
+
+def wide_difference(values: Floats) -> Difference | None:
+    """Return the mean of 3 to 5 differences with Student's interval; None for another number, or an infinite value.
+
+    `values`: the difference within each pair of measurements. Unlike that of `difference`, the interval assumes that
+    they are normally distributed. Heavy tails make it wider than needed (Cressie 1980, Relaxing assumptions in the one
+    sample t-test, Australian Journal of Statistics 22).
+    """
+    times = STUDENT.get(len(values))
+    if times is None or len(values) < FEWEST_PAIRS or not np.isfinite(values).all():
+        return None
+    middle, half = float(values.mean()), times * float(values.std(ddof=1)) / math.sqrt(len(values))
+    return Difference(middle, middle - half, middle + half)
 
 
 @lru_cache

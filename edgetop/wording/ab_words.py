@@ -107,6 +107,7 @@ def ab_lines(view: AbView) -> Iterator[str]:
     """Yield the lines of the text report about an A/B session: the answer, how to read it, and a table of figures."""
     if not view.variants:
         yield "A/B        too few turns to compare"
+        yield f"           {reading_words(view)}"
         return
     yield f"A/B        {p50_words(view)}"
     yield f"           {reading_words(view)}"
@@ -135,7 +136,7 @@ def reading_words(view: AbView) -> str:
     """Return a sentence on the 95 % interval of the difference of p50: what the interval is, and what it proves."""
     ratio = view.ratios["p50"]
     if ratio is None:
-        return "an interval needs more turns (longer --max-duration)"
+        return too_few_words(view)
     low, high = (end - 1 for end in ratio.ci95)
     ends = f"{low * 100:+.1f} to {high * 100:+.1f} %"
     interval = f"the true difference is from {ends} in 95 of 100 such sessions"
@@ -144,6 +145,22 @@ def reading_words(view: AbView) -> str:
     if ratio.verdict == "unknown":
         return f"{interval}: it may be either sign" if low < 0 < high else f"{interval}: too little to be sure"
     return f"{interval}: chance alone does not explain it"
+
+
+def too_few_words(view: AbView) -> str:
+    """Return why there is no ratio of p50, and how long would tell; "" if there is one. A quad is four turns."""
+    few = view.too_few
+    if few is None:
+        return ""
+    turn = f"{view.plan.turn_ns / 1e9:.3g} s"
+    if few.needs_s is None:
+        quads = formatting.quantity(few.empty, "quad")
+        return (
+            f"in each of {quads}, A or B ended no inference within a turn of {turn}: longer turns would tell (--turn)"
+        )
+    empty = f", and {few.empty} without an inference in a turn of {turn}" if few.empty else ""
+    more = formatting.duration(few.needs_s * 1e9)
+    return f"{few.quads} of the {few.least} quads of an interval{empty}: {more} more would tell (longer --max-duration)"
 
 
 def loads_words(view: AbView) -> str:
@@ -173,6 +190,13 @@ def ab_document(view: AbView) -> dict[str, Any]:
         "variants": [_variant(figures) for figures in view.variants],
         "ratios": {name: ratio and _ratio(ratio) for name, ratio in view.ratios.items()},
         "smallest": {name: rounded(smallest, 6) for name, smallest in view.smallest.items()},
+        "too_few": view.too_few
+        and {
+            "quads": view.too_few.quads,
+            "empty": view.too_few.empty,
+            "least": view.too_few.least,
+            "needs_s": rounded(view.too_few.needs_s),
+        },
         "loads": view.loads,
         "quads": view.quads,
         "disturbed": view.disturbed,

@@ -7,7 +7,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from edgetop.analysis.ab_figures import AbFold, AbView, QuadEvents, Ratio, settling_ns
+from edgetop.analysis.ab_figures import AbFold, AbView, Ratio, TooFew
+from edgetop.analysis.ab_quads import QuadEvents, settling_ns
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_report import report
 from edgetop.cli.printing.report_text import summary
@@ -18,7 +19,7 @@ from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
 from edgetop.session.turns import NS, Plan, Planner, plan
-from edgetop.wording.ab_words import change_words
+from edgetop.wording.ab_words import ab_document, ab_lines, change_words, reading_words
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import ended_event, make_manifest, phase_event
 
@@ -176,12 +177,47 @@ def test_a_turn_in_which_nothing_ran_is_no_quad() -> None:
     assert whole - less == 1
 
 
-def test_before_enough_quads_nothing_is_claimed() -> None:
+def test_before_enough_quads_nothing_is_claimed_and_it_is_told_why() -> None:
     events = events_of(batches_of(TURNS, run_of(TURNS, 1.05)))
-    view = view_of(events[:12], TURNS)
+    view = view_of(events[:9], TURNS)
     assert view.ratios["p50"] is None
     assert not view.is_resolved
     assert view.smallest["p50"] == pytest.approx(0.003, abs=0.003)
+    assert view.too_few == TooFew(quads=2, empty=0, least=3, needs_s=4 * TURNS.turn_ns / NS)
+    assert ab_document(view)["too_few"] == {"quads": 2, "empty": 0, "least": 3, "needs_s": 4 * TURNS.turn_ns / NS}
+    assert reading_words(view) == "2 of the 3 quads of an interval: 0.5s more would tell (longer --max-duration)"
+
+
+def test_of_three_quads_there_is_a_wide_interval() -> None:
+    events = events_of(batches_of(TURNS, run_of(TURNS, 1.05)))
+    wide, narrow = (view_of(events[: 7 + quads], TURNS) for quads in (3, 6))
+    assert (wide.quads, wide.too_few) == (3, None)
+    assert (p50 := wide.ratios["p50"])
+    assert (later := narrow.ratios["p50"])
+    assert p50.verdict == "unknown"
+    assert p50.ci95[0] < later.ci95[0] < 1.05 < later.ci95[1] < p50.ci95[1]
+    twice = view_of(events_of(batches_of(TURNS, run_of(TURNS, 2.0)))[:10], TURNS).ratios["p50"]
+    assert twice is not None
+    assert twice.verdict == "slower"
+
+
+def test_empty_quads_are_counted_up_to_the_end() -> None:
+    rows = run_of(TURNS, 1.0)
+    from_b = TURNS.spans(1)[0][0]
+    ends = ended_event(TURNS.end_ns, "duration")
+    only_a = [*events_of(batches_of(TURNS, rows[rows["variant"] == 0])), ends]
+    view = view_of(only_a, TURNS)
+    assert view.too_few == TooFew(quads=0, empty=TURNS.quads, least=3, needs_s=None)
+    assert "longer turns would tell (--turn)" in reading_words(view)
+    assert list(ab_lines(view))[1].strip() == reading_words(view)
+    early = [*events_of(batches_of(TURNS, rows[rows["t_ns"] < from_b])), ended_event(from_b, "user")]
+    begun = view_of(early, TURNS).too_few
+    assert begun == TooFew(quads=0, empty=0, least=3, needs_s=12 * TURNS.turn_ns / NS)
+    halved = rows[(rows["variant"] == 0) | (rows["t_ns"] < TURNS.quads_ns + 8 * TURNS.turn_ns)]
+    some = view_of([*events_of(batches_of(TURNS, halved)), ends], TURNS).too_few
+    assert some is not None
+    assert (some.quads, some.empty) == (2, TURNS.quads - 2)
+    assert some.needs_s == pytest.approx(4 * TURNS.turn_ns / NS * TURNS.quads / 2)
 
 
 def test_a_figure_less_precise_than_asked_says_how_long_it_needs() -> None:

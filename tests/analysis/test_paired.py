@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from edgetop.analysis.paired import CONFIDENCE, Difference, difference, typical_ratio, undisturbed
+from edgetop.analysis.paired import CONFIDENCE, Difference, difference, typical_ratio, undisturbed, wide_difference
 
 
 def by_definition(values: list[float], level: float) -> tuple[float, float]:
@@ -103,3 +103,17 @@ def test_the_typical_ratio_is_the_median_over_all_pairs() -> None:
     random = np.random.default_rng(2)
     many = random.lognormal(0, 0.2, 5000)  # thinned to quantiles
     assert typical_ratio(many, 1.1 * random.permutation(many)) == pytest.approx(1.1)
+
+
+@pytest.mark.parametrize("pairs", [3, 4, 5])
+def test_few_pairs_have_a_wide_interval_that_holds_the_truth(pairs: int) -> None:
+    random = np.random.default_rng(pairs)
+    found = [wide_difference(random.normal(0.1, 0.03, pairs)) for _ in range(2000)]
+    held = [one.low <= 0.1 <= one.high for one in found if one]
+    assert len(held) == 2000
+    assert np.mean(held) == pytest.approx(CONFIDENCE, abs=0.012)
+
+
+@pytest.mark.parametrize("values", [[0.1, 0.2], [0.1] * 6, [0.1, np.nan, 0.2]])
+def test_other_numbers_of_pairs_have_no_such_interval(values: list[float]) -> None:
+    assert wide_difference(np.array(values)) is None

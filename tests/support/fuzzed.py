@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from edgetop.analysis.ab_figures import QuadEvents
+from edgetop.analysis.ab_quads import QuadEvents
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents
 from edgetop.errors import EdgetopError

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgetop.analysis.ab_figures import QuadEvents
+from edgetop.analysis.ab_quads import QuadEvents
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.throttles import ThrottleEvents, throttle_events
 from edgetop.cli.session_outcome import outcome_of

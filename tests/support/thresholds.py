@@ -62,7 +62,7 @@ SECTIONS = {
     "Power traces": (f"{ANALYSIS}.trace_places", f"{ANALYSIS}.trace_alignment", f"{ANALYSIS}.trace_cut"),
     "The forecast": (f"{FORECAST}.heat_forecast", f"{FORECAST}.steady_load", f"{FORECAST}.elsewhere"),
     "Alerts": (f"{ALERTS}.alerts", f"{ALERTS}.alert", f"{ALERTS}.alert_rules", f"{ALERTS}.values"),
-    "A and B": (f"{ANALYSIS}.ab_figures", f"{ANALYSIS}.paired"),
+    "A and B": (f"{ANALYSIS}.ab_figures", f"{ANALYSIS}.ab_quads", f"{ANALYSIS}.paired"),
     "Comparisons": tuple(
         f"{COMPARISON}.{name}"
         for name in ("figures", "student", "ratios", "fairness", "device_fit", "application_gap", "input_sizes")
@@ -109,7 +109,7 @@ NO_THRESHOLDS = {
         token_figures.RECENT_S tracks.BRIDGED_S
         tracks.FOLDED_AT_ONCE_S""",
     "constants of a statistical method or of a numeric solution": """
-        ab_figures.SETTLING_QUADS ab_figures.SHARES agreement.MOST_EXACT baseline.LEAST_SCATTER blocks.LEAST_BATCHES
+        ab_quads.SETTLING_QUADS ab_quads.SHARES agreement.MOST_EXACT baseline.LEAST_SCATTER blocks.LEAST_BATCHES
         blocks.LEAST_FREEDOM blocks.MOST_BATCHES blocks.T_975 clock_parts.LEAST_LEVEL detector.WILD_DENSITY
         device_fit.MOST_LOG energy.DUST equal_size.BEYOND
         equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.SLOWEST_S
@@ -119,7 +119,8 @@ NO_THRESHOLDS = {
         operator_energy.BETWEEN operator_energy.BLOCKS operator_energy.BORDER
         operator_energy.DRAWS operator_energy.LEARNED operator_energy.PHASES operator_energy.T_7
         operators.BASELINE_BURSTS operators.LEAST_NEIGHBOURS operators.NEIGHBOURS operators.RESOLUTION_NS
-        paired.EXACT_PAIRS paired.SMALLEST precision.COARSE precision.CUT precision.LEAST_BLOCKS precision.LEAST_WAVES
+        paired.EXACT_PAIRS paired.SMALLEST paired.STUDENT precision.COARSE precision.CUT precision.LEAST_BLOCKS
+        precision.LEAST_WAVES
         precision.MOST_BLOCKS precision.MOST_WAVES precision.WAVES_A_BLOCK program_frames.QUANTILES
         rail_energy.LEARNED_INTERVALS sample.QUARTERS steady.LEVELS steady_load.ALTERNATES_AT steady_load.BLOCKS
         steady_load.WIDTHS_S student._LEAST_SESSIONS student._MOST_FREEDOM student._MOST_SESSIONS student._PLACES

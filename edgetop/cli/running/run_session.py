@@ -343,7 +343,7 @@ def _derived(*, in_turns: bool) -> Callable[[Batch], tuple[Event, ...]]:
 
     folds: list[Callable[[Batch], tuple[Event, ...]]] = [ThrottleEvents().fold]
     if in_turns:
-        from edgetop.analysis.ab_figures import QuadEvents  # noqa: PLC0415
+        from edgetop.analysis.ab_quads import QuadEvents  # noqa: PLC0415
 
         folds.append(QuadEvents().fold)
     return lambda batch: tuple(worded(event) for fold in folds for event in fold(batch))
