@@ -159,9 +159,11 @@ class AbFold:
                 self._before += (self._latest[1] if self._latest else self._plan or plan).quads
                 self._over = max(self._over, self._before)
                 self._latest = load, plan
-            case SessionOver() if self._plan is not None:
+            case SessionOver() as ended if self._plan is not None:
                 latest = self._latest[1] if self._latest else self._plan
-                over = (event.t_ns - latest.quads_ns) // (4 * latest.turn_ns)
+                # Unless the time was over, the last quad is over only if an inference ended after it.
+                cut_ns = event.t_ns if ended.reason == "duration" else ended.last_end_ns
+                over = ((event.t_ns if cut_ns is None else cut_ns) - latest.quads_ns) // (4 * latest.turn_ns)
                 self._over = max(self._over, self._before + min(max(over, 0), latest.quads))
             case TurnsSettled(left_out_ns):
                 self._left_out_ns = left_out_ns

@@ -50,6 +50,7 @@ class QuadEvents:
         self._inferences: Inferences = NO_INFERENCES
         self._readings: Readings = NO_READINGS
         self._is_over = False  # Whether every turn of the plan is over.
+        self._is_last = False  # Whether no turn follows.
         self._done = 0  # Quads of the plan that are done, with those of A alone and those of both.
         self._left_out_ns: int | None = None
 
@@ -72,8 +73,8 @@ class QuadEvents:
                     found += self._events(self._plan)
                     self._before += self._plan.quads
                     self._plan, self._load, self._done, self._is_over = began, load, 0, False
-                case SessionOver("ended", reason="duration"):
-                    self._is_over = True
+                case SessionOver("ended", reason=reason):
+                    self._is_over, self._is_last = reason == "duration", True
         if self._plan is None:
             self._inferences, self._readings = NO_INFERENCES, NO_READINGS
             return ()
@@ -87,6 +88,9 @@ class QuadEvents:
         reached_ns = plan.end_ns if self._is_over else int(self._inferences["t_ns"][-1])
         alone = plan.alone // 4
         count = alone + plan.quads
+        if self._is_last and self._left_out_ns is None:  # fewer must do to find how long the latency is disturbed
+            over = max(0, reached_ns - plan.begin_ns) // (4 * plan.turn_ns)
+            count = min(count, max(over, alone))
         while self._done < count and reached_ns >= self._edges(plan, self._done)[-1]:
             if self._done >= alone and self._left_out_ns is None:
                 if reached_ns < self._edges(plan, min(count, alone + SETTLING_QUADS) - 1)[-1]:

@@ -15,6 +15,7 @@ from edgetop.cli.printing.report_text import summary
 from edgetop.session.batch import Batch
 from edgetop.session.engine_events import LoadBegan, QuadDone, TurnsSettled
 from edgetop.session.event_codec import data_of, decoded, read_event
+from edgetop.session.event_kinds import SessionOver
 from edgetop.session.events import Event
 from edgetop.session.manifest import Ab, EngineInfo, Manifest, Model, SensorInfo, Variant
 from edgetop.session.records import INFERENCE, MEASURE, READING, Inferences, Readings
@@ -199,6 +200,22 @@ def test_of_three_quads_there_is_a_wide_interval() -> None:
     twice = view_of(events_of(batches_of(TURNS, run_of(TURNS, 2.0)))[:10], TURNS).ratios["p50"]
     assert twice is not None
     assert twice.verdict == "slower"
+
+
+@pytest.mark.parametrize("quads", [0, 1, 3])
+def test_a_session_that_is_stopped_early_keeps_its_first_quads(quads: int) -> None:
+    """Later, four quads show for how long the latency is disturbed after a switch."""
+    rows = run_of(TURNS, 1.05)
+    stopped_ns = TURNS.quads_ns + 4 * quads * TURNS.turn_ns + TURNS.turn_ns // 2
+    until = rows[rows["t_ns"] < stopped_ns]
+    batches = batches_of(TURNS, until)
+    ended = replace(ended_event(stopped_ns, "user"), body=SessionOver("ended", "user", last_end_ns=stopped_ns))
+    batches.append(Batch(stopped_ns, events=(ended,)))
+    view = view_of([*events_of(batches), ended], TURNS)
+    assert view.quads == quads
+    assert (view.left_out_ns is None) == (quads == 0)
+    assert (view.too_few is None) == (quads == 3)
+    assert view.too_few is None or view.too_few.empty == 0
 
 
 def test_empty_quads_are_counted_up_to_the_end() -> None:
