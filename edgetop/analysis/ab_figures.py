@@ -149,6 +149,7 @@ class AbFold:
         self._view: AbView | None = None
         self._over = 0  # Number of quads that are over, with figures or without.
         self._before = 0  # Number of quads in earlier loads.
+        self._alone_left_ns = 0  # Time in which A should still have run alone when the session ended.
 
     def on_event(self, event: Event) -> None:
         match event.body:
@@ -163,7 +164,8 @@ class AbFold:
                 latest = self._latest[1] if self._latest else self._plan
                 # Unless the time was over, the last quad is over only if an inference ended after it.
                 cut_ns = event.t_ns if ended.reason == "duration" else ended.last_end_ns
-                over = ((event.t_ns if cut_ns is None else cut_ns) - latest.quads_ns) // (4 * latest.turn_ns)
+                in_quads_ns = (event.t_ns if cut_ns is None else cut_ns) - latest.quads_ns
+                over, self._alone_left_ns = in_quads_ns // (4 * latest.turn_ns), max(0, -in_quads_ns)
                 self._over = max(self._over, self._before + min(max(over, 0), latest.quads))
             case TurnsSettled(left_out_ns):
                 self._left_out_ns = left_out_ns
@@ -216,7 +218,7 @@ class AbFold:
         """
         empty = max(0, self._over - known)
         each_s = 4 * plan.turn_ns / NS * (1 + empty / known) if known else None if empty else 4 * plan.turn_ns / NS
-        needs_s = None if each_s is None else max(FEWEST_PAIRS - known, 0) * each_s
+        needs_s = None if each_s is None else self._alone_left_ns / NS + max(FEWEST_PAIRS - known, 0) * each_s
         return TooFew(known, empty, FEWEST_PAIRS, needs_s)
 
     def _smallest(self, key: str, quads: int) -> float | None:

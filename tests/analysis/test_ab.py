@@ -220,16 +220,17 @@ def test_a_session_that_is_stopped_early_keeps_its_first_quads(quads: int) -> No
 
 def test_empty_quads_are_counted_up_to_the_end() -> None:
     rows = run_of(TURNS, 1.0)
-    from_b = TURNS.spans(1)[0][0]
+    from_ns = TURNS.quads_ns - TURNS.turn_ns  # A still runs alone
     ends = ended_event(TURNS.end_ns, "duration")
     only_a = [*events_of(batches_of(TURNS, rows[rows["variant"] == 0])), ends]
     view = view_of(only_a, TURNS)
     assert view.too_few == TooFew(quads=0, empty=TURNS.quads, least=3, needs_s=None)
     assert "longer turns would tell (--turn)" in reading_words(view)
     assert list(ab_lines(view))[1].strip() == reading_words(view)
-    early = [*events_of(batches_of(TURNS, rows[rows["t_ns"] < from_b])), ended_event(from_b, "user")]
+    ended = replace(ended_event(from_ns, "user"), body=SessionOver("ended", "user", last_end_ns=from_ns))
+    early = [*events_of(batches_of(TURNS, rows[rows["t_ns"] < from_ns])), ended]
     begun = view_of(early, TURNS).too_few
-    assert begun == TooFew(quads=0, empty=0, least=3, needs_s=12 * TURNS.turn_ns / NS)
+    assert begun == TooFew(quads=0, empty=0, least=3, needs_s=13 * TURNS.turn_ns / NS)
     halved = rows[(rows["variant"] == 0) | (rows["t_ns"] < TURNS.quads_ns + 8 * TURNS.turn_ns)]
     some = view_of([*events_of(batches_of(TURNS, halved)), ends], TURNS).too_few
     assert some is not None
