@@ -127,16 +127,36 @@ def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
     return [(" ".join(names), words) for words, names in lines.items()]
 
 
-def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
-    """Return (key, words) pairs for the last line of the screen, such as `("q", "leave")`.
+class FooterEntry(NamedTuple, Generic[ScreenT_contra]):
+    """An entry of the last line of the screen: one command, or several that share their words, such as `zZ zoom`."""
 
-    Only the first key of a command counts. Commands with the same words share a pair, such as `("zZ", "zoom")`.
+    keys: str  # the first key of each command; of more than two commands the first and the last, such as `1-8`
+    words: str
+    commands: tuple[Command[ScreenT_contra], ...]
+
+
+def footer_entries(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[FooterEntry[ScreenT]]:
+    """Return the entries of the last line of the screen.
+
+    Commands share an entry if their `footer` is the same object. Words that are equal by chance, such as the span of
+    the timelines and the window of the percentiles, are entries of their own.
     """
-    grouped: dict[str, list[str]] = {}
+    grouped: dict[str | Callable[[ScreenT], str], list[Command[ScreenT]]] = {}
     for command in commands:
-        if command.footer and (words := command.footer_words(screen)):
-            grouped.setdefault(words, []).append(footer_key(command))
-    return [(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), words) for words, keys in grouped.items()]
+        if command.footer:
+            grouped.setdefault(command.footer, []).append(command)
+    entries = []
+    for each in grouped.values():
+        if words := each[0].footer_words(screen):
+            keys = [footer_key(command) for command in each]
+            shown = f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys)
+            entries.append(FooterEntry(shown, words, tuple(each)))
+    return entries
+
+
+def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
+    """Return (key, words) pairs for the last line of the screen, such as `("q", "leave")` or `("zZ", "zoom")`."""
+    return [(entry.keys, entry.words) for entry in footer_entries(commands, screen)]
 
 
 def footer_key(command: Command[Any]) -> str:

@@ -114,5 +114,10 @@ def zoom_words(screen: MonitorScreen) -> str:
     return "zoom" if screen.lens.span_s is None else span(screen.lens.span_s * NS)
 
 
+def pan_words(screen: MonitorScreen) -> str:
+    """Return the text for the keys that move the timelines in the last line, or "" while the timelines are whole."""
+    return "" if screen.lens.is_plain else "pan"
+
+
 def _now_s(screen: MonitorScreen) -> float:
     return screen.view.progress.now_ns / NS

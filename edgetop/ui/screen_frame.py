@@ -11,7 +11,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.feeds.feed_protocol import Can, Feed, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, footer_key, footer_keys
+from edgetop.ui.keys import Command, FooterEntry, footer_entries, footer_key
 from edgetop.ui.layout import HEADER_ROWS, Place, is_tiny
 from edgetop.ui.pane_widget import BorderWidget, LineWidget
 from edgetop.ui.panes.header import (
@@ -146,10 +146,10 @@ class ScreenFrame:
             self._screen.action_command(f"zoom-{name}")
 
     def _status_lines(self, area: Area) -> list[Line]:
-        return [status_line(self._screen.live, area, self._keys())]
+        return [status_line(self._screen.live, area, [(one.keys, one.words) for one in self._entries()])]
 
-    def _keys(self) -> list[tuple[str, str]]:
-        return footer_keys(self._screen.present_commands(), self._screen)
+    def _entries(self) -> list[FooterEntry[Any]]:
+        return footer_entries(self._screen.present_commands(), self._screen)
 
     def _press_key(self, event: Click) -> None:
         """Handle a click on the keys in the last line: run the command of the key under the mouse.
@@ -158,9 +158,10 @@ class ScreenFrame:
         keys, such as `1-8 panes`, shows the next pane alone, and all panes again after the last one.
         """
         screen = self._screen
-        if found := key_at(screen.live, Area(screen.size.width, 1, screen.characters), self._keys(), event.x):
+        entries = {(one.keys, one.words): one for one in self._entries()}
+        if found := key_at(screen.live, Area(screen.size.width, 1, screen.characters), list(entries), event.x):
             key, words, place = found
-            commands = [command for command in screen.present_commands() if command.footer_words(screen) == words]
+            commands = entries[key, words].commands
             ids = [command.id for command in commands]
             each = [one.id for one in commands for _ in footer_key(one)]  # the command of each character of the keys
             if len(ids) == 1:

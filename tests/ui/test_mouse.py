@@ -6,6 +6,7 @@ from textual.events import MouseDown, MouseScrollDown, MouseScrollUp, MouseUp
 from textual.widgets import OptionList
 
 from edgetop.session.events import Order
+from edgetop.ui import playback
 from edgetop.ui.charts import GUTTER
 from tests.support.scenes import throttled
 from tests.support.screens import Opened, opened
@@ -105,6 +106,23 @@ async def test_each_key_of_a_pair_is_clicked_whatever_its_length() -> None:
             await mouse(screen, "status", (screen.rows[-1].index("f5Z ") + 2, 0))
             wider = screen.monitor.view.axis
             assert wider.to_s - wider.from_s > closer.to_s - closer.from_s
+
+
+async def test_keys_whose_words_are_equal_by_chance_are_clicked_apart() -> None:
+    """The timelines and the percentiles show the last minute."""
+    async with opened(measured(600), (240, 40)) as screen:
+        await screen.press("w")
+        while playback.zoom_words(screen.monitor) != "1m":
+            await screen.press("z")
+        last = screen.rows[-1]
+        assert " zZ 1m " in last
+        assert " w 1m " in last
+        await mouse(screen, "status", (last.index(" w 1m ") + 1, 0))
+        assert screen.monitor.window_name == "10m"
+        assert playback.zoom_words(screen.monitor) == "1m"
+        await mouse(screen, "status", (screen.rows[-1].index(" zZ 1m ") + 1, 0))
+        assert screen.monitor.window_name == "10m"
+        assert playback.zoom_words(screen.monitor) != "1m"
 
 
 async def test_a_double_click_on_a_title_runs_its_command_once_and_nothing_below() -> None:
