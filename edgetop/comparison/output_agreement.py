@@ -5,7 +5,7 @@ compared together, as real numbers.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -64,33 +64,46 @@ class Agreement:
     unscaled: tuple[str | None, str | None] = (None, None)
 
 
-def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
+@frozen
+class OutputAgreements:
+    """How well the outputs of a session's model agree with those of the baseline session."""
+
+    by_output: Mapping[int, Agreement]  # by the number of the output in the baseline, those that both have
+    # Names of the outputs that only one of the two has: of the baseline, and of the other.
+    unpaired: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+def compare_outputs(base: KeptOutputs, other: KeptOutputs) -> OutputAgreements:
     """Return how well each output of the baseline agrees with the same output of another session.
 
-    Raises ValueError with the reason if the outputs cannot be compared.
+    Raises ValueError with the reason if no output can be compared.
     """
     count = min(len(base.inputs), len(other.inputs))
     if base.inputs[:count] != other.inputs[:count]:
         raise ValueError(f"other inputs: {other.fed}, not {base.fed}")
     pairs = _matched(base, other)
-    sums = [_Sums() for _ in pairs]
+    sums = {place: _Sums() for place in pairs}
     for inference in range(count):
-        for place, partner in enumerate(pairs):
+        for place, partner in pairs.items():
             first = base.numbers(inference, place)
             second = fitted(other.numbers(inference, partner), first.shape)
             if second is None:
                 name = base.outputs[place].name
                 raise ValueError(f"output {name} differs in shape for inference {inference + 1}")
             sums[place].add(first, second)
-    others = [other.outputs[partner].name for partner in pairs]
-    return tuple(
-        replace(
-            one.agreement(of.name),
-            other_name=None if name == of.name else name,
+    found = {}
+    for place, partner in pairs.items():
+        name, other_name = base.outputs[place].name, other.outputs[partner].name
+        found[place] = replace(
+            sums[place].agreement(name),
+            other_name=None if name == other_name else other_name,
             unscaled=_unscaled((base, place), (other, partner)) if count else (None, None),
         )
-        for place, (one, of, name, partner) in enumerate(zip(sums, base.outputs, others, pairs, strict=True))
+    sides = ((base, pairs.keys()), (other, set(pairs.values())))
+    of_base, of_other = (
+        tuple(one.name for place, one in enumerate(kept.outputs) if place not in compared) for kept, compared in sides
     )
+    return OutputAgreements(found, (of_base, of_other))
 
 
 def _unscaled(*sides: tuple[KeptOutputs, int]) -> tuple[str | None, str | None]:
@@ -111,10 +124,12 @@ def _unscaled(*sides: tuple[KeptOutputs, int]) -> tuple[str | None, str | None]:
     return (raw[0] if is_real[1] else None, raw[1] if is_real[0] else None)
 
 
-def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
-    """Return, for each output of `base`, the index of the same output in `other`.
+def _matched(base: KeptOutputs, other: KeptOutputs) -> dict[int, int]:
+    """Return the index of the same output in `other` for each output of `base` that has one, by its index in `base`.
 
-    Outputs are matched by name, else by order, else by unique shapes. Raises ValueError if in no way all shapes agree.
+    All outputs are matched by name, else by order, else by unique shapes, if in one of these ways all shapes agree. If
+    not, those are matched that have the same name and shape, and of the rest those with the same place and shape.
+    Raises ValueError if there are none.
     """
     shapes, others = ([kept.numbers(0, place).shape for place in range(len(kept.outputs))] for kept in (base, other))
     names, theirs = ([one.name for one in kept.outputs] for kept in (base, other))
@@ -124,12 +139,23 @@ def _matched(base: KeptOutputs, other: KeptOutputs) -> list[int]:
             ways.insert(0, [theirs.index(name) for name in names])
         for way in ways:
             if all(_fits(others[partner], shape) for partner, shape in zip(way, shapes, strict=True)):
-                return way
+                return dict(enumerate(way))
         found = [[place for place, has in enumerate(others) if _fits(has, shape)] for shape in shapes]
         if all(len(each) == 1 for each in found) and len({each[0] for each in found}) == len(found):
-            return [each[0] for each in found]
+            return {place: each[0] for place, each in enumerate(found)}
+    same = {
+        place: theirs.index(name)
+        for place, name in enumerate(names)
+        if names.count(name) == theirs.count(name) == 1 and _fits(others[theirs.index(name)], shapes[place])
+    }
+    for place, (shape, has_shape) in enumerate(zip(shapes, others, strict=False)):
+        is_free = place not in same and place not in same.values()
+        if is_free and names[place] not in theirs and theirs[place] not in names and _fits(has_shape, shape):
+            same[place] = place
+    if same:
+        return dict(sorted(same.items()))
     has, wants = ("; ".join(str(list(shape)) for shape in each) for each in (others, shapes))
-    raise ValueError(f"other outputs: {has}, not {wants}; neither their order nor their shapes match")
+    raise ValueError(f"other outputs: {has}, not {wants}; neither names nor order and shapes match")
 
 
 def fitted(array: Array, shape: tuple[int, ...]) -> Array | None:
@@ -289,6 +315,18 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def unpaired_words(found: OutputAgreements, base: str, other: str) -> str:
+    """Return which outputs are not compared because one side lacks them, or "" if there are none.
+
+    `base` and `other` are how the two sides are called, such as `A` and `B`.
+
+    >>> unpaired_words(OutputAgreements({}, (("boxes",), ("a", "b"))), "A", "B")
+    'boxes, which only A has, and a, b, which only B has'
+    """
+    parts = zip(found.unpaired, (base, other), strict=True)
+    return ", and ".join(f"{', '.join(names)}, which only {side} has" for names, side in parts if names)
+
+
 @frozen
 class Line:
     """A row about outputs in a comparison. There is a value for each column, the baseline first; None means unknown."""
@@ -299,22 +337,28 @@ class Line:
     values: tuple[str | float | None, ...]
 
 
-def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str]]:
-    """Return the rows about outputs, and why columns have no values, by index of the column.
+def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line], dict[int, str], dict[int, str]]:
+    """Return the rows about outputs, why columns have no values, and which outputs of other columns have none.
+
+    The texts are by index of the column.
 
     `kept` has the kept outputs of each column, or None, with the baseline first. Raises InputError if labels or metric
     cannot be used.
     """
-    refused, found = dict[int, str](), dict[int, tuple[Agreement, ...]]()
+    refused, partly, found = dict[int, str](), dict[int, str](), dict[int, Mapping[int, Agreement]]()
     base = kept[0]
     for place, one in enumerate(kept):
         if one is None or base is None:
             refused |= {} if one is base else {place: f"{'it' if one is None else 'the baseline'} kept no outputs"}
         elif place:
             try:
-                found[place] = agreements(base, one)
+                whole = compare_outputs(base, one)
+                found[place] = whole.by_output
             except ValueError as error:
                 refused[place] = str(error)
+            else:
+                if which := unpaired_words(whole, "the baseline", "it"):
+                    partly[place] = which
     rows = []
     if any(kept):
         words = tuple(
@@ -322,16 +366,28 @@ def lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> tuple[list[Line],
             for one in kept
         )
         rows.append(Line("outputs", "outputs kept", "", words))
-    for output, of in enumerate(base.outputs if base and found else ()):
+    rows += _agreement_lines(base, found, len(kept)) if base else []
+    return [*rows, *judged_lines(kept, judge)], refused, partly
+
+
+def _agreement_lines(base: KeptOutputs, found: Mapping[int, Mapping[int, Agreement]], columns: int) -> Iterator[Line]:
+    """Yield the rows about how well the outputs agree, with a value for each of the `columns`.
+
+    `found` has the agreement of each output of `base` that a column has too, by the index of the column and by the
+    number of the output.
+    """
+    for output, of in enumerate(base.outputs):
+        compared = {place: one[output] for place, one in found.items() if output in one}
+        if not compared:
+            continue
         for end, (label, unit) in AGREEMENT.items():
-            each = tuple(getattr(found[place][output], end) if place in found else None for place in range(len(kept)))
+            each = tuple(getattr(compared[place], end) if place in compared else None for place in range(columns))
             if any(value is not None for value in each):
-                rows.append(Line(f"output/{of.name}/{end}", f"{of.name}: {label}", unit, each))
-        shares = {place: one[output].non_finite_shares for place, one in found.items()}
+                yield Line(f"output/{of.name}/{end}", f"{of.name}: {label}", unit, each)
+        shares = {place: one.non_finite_shares for place, one in compared.items()}
         own = {place: theirs for place, (_, theirs) in shares.items()} | {0: next(iter(shares.values()))[0]}
-        each = tuple(own.get(place) for place in range(len(kept)))
-        rows.append(Line(f"output/{of.name}/{NON_FINITE}", f"{of.name}: NaN or infinite", "share", each))
-    return [*rows, *judged_lines(kept, judge)], refused
+        values = tuple(own.get(place) for place in range(columns))
+        yield Line(f"output/{of.name}/{NON_FINITE}", f"{of.name}: NaN or infinite", "share", values)
 
 
 def judged_lines(kept: Sequence[KeptOutputs | None], judge: Judge) -> list[Line]:

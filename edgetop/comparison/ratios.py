@@ -45,6 +45,7 @@ CHANCE = "cannot tell (one of many rows)"
 # Number of sessions that measure the spread between sessions. Choice: as `edgetop help compare` advises. Larger: the
 # advice takes hours; smaller: the spread is itself rough.
 SEVERAL = 5
+SAME_OUTPUTS = "outputs are matched by name and shape, else by place and shape; the others are compared"
 AS_MANY = "keep as many of both, from the same --input and --seed: edgetop run --keep-outputs 64"
 
 
@@ -116,7 +117,7 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
     base, others = groups[0], [sample for group in groups[1:] for sample in group.samples]
     moved, of = operators(base.samples[0], others)
     outputs = [next((one.outputs for one in group.samples if one.outputs), None) for group in groups]
-    agreeing, refused = lines(outputs, judge or Judge())
+    agreeing, refused, partly = lines(outputs, judge or Judge())
     none = (None,) * len(groups)
     samples = [sample for group in groups for sample in group.samples]
     facts = (
@@ -146,6 +147,10 @@ def compare(groups: Sequence[Group], ranked_by: str | None = None, judge: Judge 
             *(
                 Notice("outputs-not-compared", f"{groups[place].name}: outputs are not compared: {why}", AS_MANY)
                 for place, why in refused.items()
+            ),
+            *(
+                Notice("outputs-not-compared", f"{groups[place].name}: not compared: output {which}", SAME_OUTPUTS)
+                for place, which in partly.items()
             ),
         ),
         ranking=_ranking(groups, next(figure for figure in figures if figure.key == ranked_by)),

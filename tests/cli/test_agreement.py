@@ -82,6 +82,15 @@ def test_what_cannot_be_compared_is_named(kept: Path) -> None:
     found = with_outputs({"ab": {"quads": 1}}, kept)["ab"]["outputs"]
     assert found["left_out"] == ["label\x1b[2J"]
     assert found["agreement"][0]["unscaled"] == (None, "uint8")
+    outputs = [{"name": name, "scale": 0, "zero_point": 0} for name in ("y", "\x1b[2Jmask")]
+    more = {f"{number:05}-1": np.zeros((1, 4, 4)) for number in range(2)}
+    about = np.array(json.dumps({**ABOUT, "outputs": outputs}))
+    np.savez(kept / outputs_file("B"), about=about, inputs=np.array(["i", "j"]), **rows, **more)
+    first, second = outputs_lines(kept)
+    assert first.startswith("outputs    y of B to A's: ")
+    assert second == "outputs    not compared: \\x1b[2Jmask, which only B has"
+    assert with_outputs({"ab": {}}, kept)["ab"] == {}
+    assert with_outputs({"ab": {"quads": 1}}, kept)["ab"]["outputs"]["unpaired"] == [[], ["\x1b[2Jmask"]]
     nothing = {f"{number:05}-0": np.zeros((0, 3)) for number in range(2)}
     for side in "AB":
         np.savez(kept / outputs_file(side), about=np.array(json.dumps(ABOUT)), inputs=np.array(["i", "j"]), **nothing)

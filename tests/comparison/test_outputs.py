@@ -7,7 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgetop.comparison.output_agreement import Judge, agreements, fitted, lines, measured, right
+from edgetop.comparison.output_agreement import (
+    Agreement,
+    Judge,
+    compare_outputs,
+    fitted,
+    lines,
+    measured,
+    right,
+    unpaired_words,
+)
 from edgetop.comparison.ratios import compare
 from edgetop.comparison.sample import Group
 from edgetop.errors import InputError
@@ -19,6 +28,10 @@ def kept(*inferences: Sequence[Array], outputs: Sequence[Output] = (), inputs: s
     """`inferences`: of each its outputs."""
     named = tuple(outputs) or tuple(Output(f"out{place}") for place in range(len(inferences[0])))
     return KeptOutputs(named, tuple(inputs[: len(inferences)]), f"x {inputs}", lambda at, place: inferences[at][place])
+
+
+def agreements(base: KeptOutputs, other: KeptOutputs) -> tuple[Agreement, ...]:
+    return tuple(compare_outputs(base, other).by_output.values())
 
 
 def test_an_output_is_compared_by_element_over_all_inferences() -> None:
@@ -109,10 +122,49 @@ def test_outputs_are_matched_by_name_order_or_shape() -> None:
         assert [each.max_abs for each in agreements(base, other)] == [0.0, 0.0]
     names = [each.other_name for each in agreements(base, other)]
     assert names == ["d", "c"]  # matched by shape
-    with pytest.raises(ValueError, match="neither their order nor their shapes match"):
-        agreements(base, kept([one, np.ones((1, 5))]))
+    with pytest.raises(ValueError, match="neither names nor order and shapes match"):
+        agreements(base, kept([np.ones((1, 6)), np.ones((1, 5))]))
+
+
+def of(**outputs: Array) -> KeptOutputs:
+    return kept(list(outputs.values()), outputs=[Output(name) for name in outputs])
+
+
+ROW, IMAGE, SCORES = np.zeros((1, 3)), np.zeros((1, 2, 8, 8)), np.zeros((1, 10))
+# Outputs of the baseline and of the other; which are compared, as pairs, and which only one of them has.
+UNEQUAL = {
+    "an output more": (of(a=ROW, b=SCORES), of(b=SCORES, a=ROW, c=ROW), {"a": "a", "b": "b"}, ((), ("c",))),
+    "an output less": (of(a=ROW, b=SCORES), of(b=SCORES), {"b": "b"}, (("a",), ())),
+    "other names": (of(a=ROW, b=SCORES), of(x=ROW, y=SCORES, z=ROW), {"a": "x", "b": "y"}, ((), ("z",))),
+    "a name and a place": (of(a=ROW, b=SCORES), of(a=ROW, y=SCORES, b2=IMAGE), {"a": "a", "b": "y"}, ((), ("b2",))),
+    "another shape of a name": (of(a=ROW, b=SCORES), of(a=ROW, b=IMAGE), {"a": "a"}, (("b",), ("b",))),
+    "a name elsewhere": (of(a=ROW, b=ROW), of(b=ROW), {"b": "b"}, (("a",), ())),
+}
+
+
+@pytest.mark.parametrize("case", UNEQUAL)
+def test_of_other_outputs_those_that_match_are_compared(case: str) -> None:
+    base, other, pairs, unpaired = UNEQUAL[case]
+    found = compare_outputs(base, other)
+    assert {one.name: one.other_name or one.name for one in found.by_output.values()} == pairs
+    assert found.unpaired == unpaired
     with pytest.raises(ValueError, match="other outputs"):
-        agreements(base, kept([one]))
+        compare_outputs(of(a=ROW), of(b=SCORES, c=ROW))
+
+
+def test_a_comparison_has_rows_of_outputs_that_only_some_columns_have() -> None:
+    base, less, other = of(a=ROW, b=SCORES), of(b=SCORES + 1), of(a=ROW + 2, b=SCORES)
+    rows, refused, partly = lines([base, less, other], Judge())
+    values = {row.key: row.values for row in rows if row.key.endswith("max_abs")}
+    assert values == {"output/a/max_abs": (None, None, 2.0), "output/b/max_abs": (None, 1.0, 0.0)}
+    assert refused == {}
+    assert partly == {1: "a, which only the baseline has"}
+    groups = [Group(name, (made(seed, seconds=10),)) for seed, name in enumerate("xy")]
+    each = zip(groups, (base, less), strict=True)
+    found = compare([replace(g, samples=(replace(g.samples[0], outputs=o),)) for g, o in each])
+    told = [one.message for one in found.fair if one.code == "outputs-not-compared"]
+    assert told == ["y: not compared: output a, which only the baseline has"]
+    assert unpaired_words(compare_outputs(base, base), "A", "B") == ""
 
 
 def test_layouts_are_turned() -> None:

@@ -12,7 +12,16 @@ import numpy as np
 
 from edgetop.cli.printing.comparison_words import value_text
 from edgetop.comparison.comparison_gates import RelativeGate, is_of, judge_outputs
-from edgetop.comparison.output_agreement import AGREEMENT, Judge, Line, agreements, judged_lines, lines
+from edgetop.comparison.output_agreement import (
+    AGREEMENT,
+    Judge,
+    Line,
+    OutputAgreements,
+    compare_outputs,
+    judged_lines,
+    lines,
+    unpaired_words,
+)
 from edgetop.comparison.ratios import Comparison
 from edgetop.errors import InputError
 from edgetop.files import read_file
@@ -91,6 +100,10 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
         named = f", compared with A's {clean(one['name'])}" if one["other_name"] else " of B to A's"
         words = ", ".join(parts) or "it holds no numbers"
         yield f"outputs    {clean(one['other_name'] or one['name'])}{named}: {words}"
+    if found and any(found["unpaired"]):
+        of_a, of_b = found["unpaired"]
+        words = unpaired_words(OutputAgreements({}, (tuple(of_a), tuple(of_b))), *SIDES)
+        yield f"outputs    not compared: {clean(words)}"
     if found and found["left_out"]:
         yield f"outputs    not compared, because they are no numbers: {clean(', '.join(found['left_out']))}"
     for one in found["judged"] if found else ():
@@ -120,13 +133,15 @@ def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judg
 
 
 def _found(folder: Path, judge: Judge | None) -> Document | None:
-    found: Document = {"agreement": [], "judged": [], "refused": None, "left_out": []}
+    found: Document = {"agreement": [], "judged": [], "refused": None, "left_out": [], "unpaired": [[], []]}
     try:
         first, second = (read_outputs(folder, side) for side in SIDES)
         if first is None or second is None:
             return None
         found["left_out"] = list(dict.fromkeys([*first.left_out, *second.left_out]))
-        found["agreement"] = [asdict(one) for one in agreements(first, second)]
+        compared = compare_outputs(first, second)
+        found["agreement"] = [asdict(one) for one in compared.by_output.values()]
+        found["unpaired"] = [list(names) for names in compared.unpaired]
         found["judged"] = [asdict(one) for one in judged_lines([first, second], judge or Judge())]
     except (InputError, ValueError) as error:
         found["refused"] = str(error)
