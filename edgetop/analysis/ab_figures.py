@@ -266,9 +266,9 @@ def _log_ratios(quads: Sequence[QuadDone], key: str) -> tuple[Floats, npt.NDArra
 
 
 def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | None:
-    """Return the typical value of `logs` with its confidence interval, or None if there are too few quads.
+    """Return the typical log(B / A) of a figure with its confidence interval, or None if there are too few quads.
 
-    `logs`: log(B / A) of one figure in each quad (four turns). `loads`: for each quad, the number of the loading of
+    `logs`: log(B / A) of the figure in each quad (four turns). `loads`: for each quad, the number of the loading of
     both models that came before the quad. After another loading, all inferences may be faster or slower. So the mean
     over the quads of one loading is one sample. If there are too few loadings, each quad is a sample, and the interval
     is made wider. With fewer than six quads, the interval assumes in addition that they are normally distributed.

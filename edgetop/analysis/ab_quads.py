@@ -201,8 +201,9 @@ class QuadEvents:
 def settling_ns(turns: Sequence[tuple[npt.NDArray[np.int64], Floats]], turn_ns: int) -> int:
     """Return for how many ns after a switch to A or B the latencies differ from those in the rest of the turn.
 
-    `turns`: for each turn, two arrays in ns with an entry for each inference: its time since the switch, and its
-    latency. `turn_ns`: the length of a turn in ns.
+    The result is at least LEAST_LEFT_OUT_NS, or a quarter of the turn if that is shorter. `turns`: for each turn, two
+    arrays in ns with an entry for each inference: its time since the switch, and its latency. `turn_ns`: the length of
+    a turn in ns.
     """
     steps = [step for step in STEPS_NS if step <= turn_ns / 2]
     left_out = min(LEAST_LEFT_OUT_NS, turn_ns // 4)

@@ -22,7 +22,7 @@ from pathlib import Path
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.runner.engine_limit import Limit
-from edgetop.sensors.cgroup import folders_of
+from edgetop.sensors.cgroup_location import folders_of
 from edgetop.sensors.process_table import HOST
 from edgetop.sensors.root import Root
 

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 
 from edgetop.runner.cgroup_limits import hardware_disks, refuse_without_io
 from edgetop.runner.engine_limit import Limit
-from edgetop.sensors.cgroup import folders_of
+from edgetop.sensors.cgroup_location import folders_of
 from edgetop.sensors.process_table import HOST
 from edgetop.sensors.root import Root
 

@@ -12,7 +12,7 @@ import numpy as np
 from edgetop.engines.engine_protocol import Sampled
 from edgetop.runner.session_state import SessionState
 from edgetop.sensors.sampler import Sampler
-from edgetop.sensors.sensor_protocol import Backlog, Found, Reader, Source, sensor
+from edgetop.sensors.sensor_protocol import Backlog, Change, Found, Reader, Source, sensor
 from edgetop.session.event_kinds import Remark
 from edgetop.session.events import Event
 from edgetop.session.records import READING, Readings
@@ -36,6 +36,8 @@ class SessionSensors:
         self._is_engine_away = False  # whether its process ends, and another one is going to be started
         self._silenced: set[str] = set()  # sources of the engine whose loss was not reported
         self._known = 0  # number of sensors in the manifest
+        self._unset: dict[str, None] = {}  # ids of sensors of limits that are not set
+        self._watches: Sequence[Callable[[], Change | None]] = ()  # of the engine's sensors
         self._shift_ns = 0  # time from the first session's origin to that of this one
 
     def start(self, on_throttling: Callable[[], object] = lambda: None) -> None:
@@ -51,6 +53,7 @@ class SessionSensors:
         found = self._engine_sensors(pid)
         if self._is_engine_away:  # it was reported with the first process what cannot be read
             found, self._is_engine_away = replace(found, missing=()), False
+        self._watches = found.watches
         self._ends_with_engine = {f"sensor {info.id}" for source in found.sources for info in source.sensors}
         self._add(found)
         return found.sources
@@ -66,8 +69,14 @@ class SessionSensors:
         """Return `(readings, events)` since the last call, with their times in session time.
 
         A latent source (one that has had no value above 0 so far) gets its sensors into the manifest when `readings`
-        has its first value above 0.
+        has its first value above 0. If something has changed for the engine, such as its cgroup, the sources that
+        replace others are read from now on.
         """
+        for watch in self._watches:
+            if change := watch():
+                self._add(change.found)
+                if event := change.event:
+                    self._state.add_event(event.body, event.severity, "edgetop", event.message)
         readings, events = self._sampler.drain()
         if len(readings) and int(readings["sensor"].max()) >= self._known:
             self._add(Found())
@@ -124,5 +133,6 @@ class SessionSensors:
     def _add(self, found: Found) -> None:
         self._sampler.add(found.sources)
         sensors = self._sampler.sensors
-        self._known = len(sensors)
-        self._state.sensors_known(sensors, found.missing)
+        self._known, known = len(sensors), {info.id for info in sensors}
+        self._unset |= dict.fromkeys(found.unset)
+        self._state.sensors_known(sensors, found.missing, tuple(one for one in self._unset if one not in known))

@@ -194,8 +194,14 @@ class SessionState:
         text = f"{' and '.join(sorted(made_up))} input{which}, but the work of {named} depends on what is in it"
         self.add_event(noted.DataDependent(", ".join(types)), "warning", "edgetop", text)
 
-    def sensors_known(self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...]) -> None:
-        self._amend(sensors=sensors)
+    def sensors_known(
+        self, sensors: tuple[SensorInfo, ...], missing: tuple[Missing, ...], unset: tuple[str, ...] = ()
+    ) -> None:
+        """Put the sensors into the manifest, and report those that cannot be read.
+
+        `unset` are the ids of sensors that the session lacks only because the limits are not set that they measure.
+        """
+        self._amend(sensors=sensors, unset_limits=unset)
         for gap in missing:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 

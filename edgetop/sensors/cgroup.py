@@ -1,24 +1,26 @@
 """Sensors of the engine's cgroup: memory in use, its peak and limit, memory left, OOM kills, and the CPU quota.
 
-The real /proc/PID/cgroup names the cgroup, and /proc/self/mountinfo shows in which folder its files are. Limits of the
-parent cgroups apply as well, so every level up to the mount point is read. The memory left is the least that any level
-has left. Other processes may share that level. See Documentation/admin-guide/cgroup-v2.rst, cgroup-v1/memory.rst and
-scheduler/sched-bwc.rst.
+Limits of the parent cgroups apply as well, so every level up to the mount point is read. The memory left is the least
+that any level has left. Other processes may share that level. The engine may be moved to another cgroup while it runs,
+and a limit may be set then: this is looked for every few seconds. See Documentation/admin-guide/cgroup-v2.rst,
+cgroup-v1/memory.rst and scheduler/sched-bwc.rst.
 """
 
-import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from edgetop.frozen import frozen
+from edgetop.sensors.cgroup_location import CPU_STAT, EVENTS, HIGH, Group, folders_of, locate, paths_of
 from edgetop.sensors.counters import FIRST, WENT_BACK, Rate, SumRate, bounded
 from edgetop.sensors.memory_sensors import MIB
 from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, parse_counters
 from edgetop.sensors.root import File, Root, parse_int
 from edgetop.sensors.sensor_protocol import (
+    Change,
     Found,
     Gap,
     Missing,
@@ -27,114 +29,116 @@ from edgetop.sensors.sensor_protocol import (
     Values,
     attempt,
     gap_of,
-    join,
     sensor,
 )
-from edgetop.session.event_kinds import LimitReached
+from edgetop.session.event_kinds import LimitReached, Remark
 from edgetop.session.manifest import SensorInfo
 
 # A limit from which on there is none: version 1 then shows PAGE_COUNTER_MAX pages (include/linux/page_counter.h), which
 # are 8 EiB on 64-bit and 8 TiB on 32-bit systems.
 NO_LIMIT_FROM = 1 << 42
 
-CPU_STAT = "cpu.stat"  # the same name in both versions
 LONGEST_STALL_S = 10.0  # a stall counts when it ends; a period has a second at most (scheduler/sched-bwc.rst)
 PERIODS_PER_S = 1000.0  # min_cfs_quota_period in kernel/sched/fair.c is 1 ms
+LOOK_S = 5.0  # interval of looks whether the engine was moved to another cgroup, or a limit of its memory was set
+# Sensors of limits, which are in a session only if the limit is set. The first one identifies their source.
+LIMIT = ("mem/cgroup-limit", "mem/cgroup-left", "rate/memory-limit-hits")
+OVER_HIGH = ("rate/memory-high-hits",)
+QUOTA = ("pressure/cpu-quota", "rate/cpu-throttled")
+NOT_COUNTED = Gap("the engine's present cgroup does not count this")
+PF_EXITING = 0x4  # of a process that ends: include/linux/sched.h
+_FLAGS = 6  # place of the flags after the name in proc_pid_stat(5)
 QUIET_READINGS = 10  # an onset is reported again only after this many readings of 0
 
-_OFF = Missing(
-    "mem/cgroup",
-    "the kernel's memory cgroups are off",
-    "take cgroup_disable=memory off the kernel's command line and reboot; "
-    "on Raspberry Pi OS add cgroup_enable=memory to /boot/firmware/cmdline.txt",
-)
 
-
-@frozen
-class Files:
-    """The names of the memory files in a cgroup's folder. `V1` and `V2` are for the two versions of cgroups."""
-
-    current: str
-    peak: str
-    limits: tuple[str, ...]  # the lowest of them counts
-    events: str  # has a line `oom_kill N`
-    hits: str  # has the number of times that a limit was reached: a number, or lines `high N` and `max N`
-
-
-V1 = Files(
-    current="memory.usage_in_bytes", peak="memory.max_usage_in_bytes", limits=("memory.limit_in_bytes",),
-    events="memory.oom_control", hits="memory.failcnt",
-)  # fmt: skip
-# Above memory.high the kernel reclaims the group's memory and lets its threads sleep for up to two seconds at a time
-# (mem_cgroup_handle_over_high in mm/memcontrol.c), so the group does not get more.
-HIGH, EVENTS = "memory.high", "memory.events"
-V2 = Files("memory.current", "memory.peak", ("memory.max", HIGH), EVENTS, EVENTS)
-
-
-@frozen
-class Group:
-    """A chain of cgroups: the engine's own first, then each parent up to the mount point of the hierarchy.
-
-    `folders` are the cgroups' folders relative to the board's root, and `files` are the names of the files in each
-    folder.
-    """
-
-    files: Files
-    folders: tuple[str, ...]
-
-
-def cgroup_memory(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
+def memory_in_use(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
     """Return a reader of the memory in use of the engine's cgroup, which is the first one in `group`.
 
-    The reader also gives the peak, the limit, the memory left and the OOM kills, if the kernel has files for them.
-    `now` returns the present time in seconds.
+    Where the files exist, the reader also gives the peak and the OOM kills. `now` returns the present time in seconds.
     """
     files, own, most = group.files, group.folders[0], most_cpus(root) * EVENTS_PER_CPU
     infos: list[SensorInfo] = []
-    parts: list[Callable[[], Values]] = []
-    onset = Onset("memory-limit")
+    reads: list[Callable[[], float | Gap]] = []
 
-    def add(file: str, *sensors: tuple[str, str], read: Callable[[], Values]) -> None:
-        source = f"{root.absolute(own)}/{file}"
-        infos.extend(sensor(kind, label, source, note=_NOTES.get(label)) for kind, label in sensors)
-        parts.append(read)
+    def add(file: str, kind: str, label: str, read: Callable[[], float | Gap]) -> None:
+        infos.append(sensor(kind, label, f"{root.absolute(own)}/{file}", note=_NOTES.get(label)))
+        reads.append(read)
 
     held, peak, events = (root.file(f"{own}/{name}") for name in (files.current, files.peak, files.events))
-    add(files.current, ("mem", "cgroup"), read=lambda: [_count(held) / MIB])
+    add(files.current, "mem", "cgroup", lambda: _count(held) / MIB)
     if root.exists(peak.relative):
-        add(files.peak, ("mem", "cgroup-peak"), read=lambda: [_count(peak) / MIB])
-    levels = [
-        (root.file(f"{each}/{name}"), root.file(f"{each}/{files.current}"))
-        for each in group.folders
-        for name in files.limits
-    ]
-    if limits := _limits(levels):
-        name = min(limits, key=lambda one: one[0])[2].relative.rpartition("/")[2]
-        add(name, ("mem", "cgroup-limit"), ("mem", "cgroup-left"), read=lambda: _tightest(levels))
+        add(files.peak, "mem", "cgroup-peak", lambda: _count(peak) / MIB)
     if root.exists(events.relative):
         kills = Rate()
 
-        def read_kills() -> Values:
+        def read_kills() -> float | Gap:
             count = parse_counters(events.read_text()).get("oom_kill")  # version 1 lacks it before Linux 4.13
-            return [Gap("no oom_kill in the file") if count is None else kills.per_second(count, now(), most)]
+            return Gap("no oom_kill in the file") if count is None else kills.per_second(count, now(), most)
 
-        add(files.events, ("rate", "oom-kills"), read=read_kills)
-    if hits := _limited(root, group):
-        rates, highs = SumRate(), SumRate()
+        add(files.events, "rate", "oom-kills", read_kills)
+    return Reader(tuple(infos), lambda: [read() for read in reads], name="cgroup memory")
 
-        def read_hits() -> Values:
-            at_s, counts = now(), {name: _hits(file) for name, file in hits.items()}
-            high = highs.per_second({name: count for name, (count, _) in counts.items()}, at_s, lambda *_: most)
-            every = rates.per_second({name: sum(both) for name, both in counts.items()}, at_s, lambda *_: most)
-            onset.checked(every, _ABOVE_HIGH if isinstance(high, float) and high > 0 else _AT_MAXIMUM)
-            return [high, every] if has_high else [every]
 
-        has_high = any(limit.relative.endswith(HIGH) for _, _, limit in _limits(levels))
-        both = [("rate", "memory-high-hits"), ("rate", "memory-limit-hits")]
-        add(files.hits, *both[not has_high :], read=read_hits)
-    return Reader(
-        tuple(infos), lambda: [value for part in parts for value in part()], name="cgroup memory", events=onset.events
-    )
+def memory_limit(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
+    """Return a reader of the engine's tightest memory limit, the memory left, and how often a limit was reached.
+
+    Its sensors are `LIMIT`, the last one only if a file counts that. Without a limit they have no values. `now` returns
+    the present time in seconds.
+    """
+    most, onset, levels = most_cpus(root) * EVENTS_PER_CPU, Onset("memory-limit"), _levels_of(root, group)
+    set_now = _limits(levels)
+    place = min(set_now, key=lambda one: one[0])[2] if set_now else levels[0][0]
+    hits, rates, highs = _limited(root, group), SumRate(), SumRate()
+
+    def read() -> Values:
+        limit, left = _tightest(levels)
+        if not hits:
+            return [limit, left]
+        at_s, counts = now(), {name: _hits(file) for name, file in hits.items()}
+        high = highs.per_second({name: count for name, (count, _) in counts.items()}, at_s, lambda *_: most)
+        every = rates.per_second({name: sum(both) for name, both in counts.items()}, at_s, lambda *_: most)
+        onset.checked(every, _ABOVE_HIGH if isinstance(high, float) and high > 0 else _AT_MAXIMUM)
+        return [limit, left, every]
+
+    sources = (place.relative, place.relative, f"{group.folders[0]}/{group.files.hits}")
+    infos = _infos(root, LIMIT, sources)[: 3 if hits else 2]
+    return Reader(infos, read, name="cgroup memory limit", events=onset.events)
+
+
+def memory_high(root: Root, group: Group, now: Callable[[], float] = time.monotonic) -> Reader:
+    """Return a reader of how often memory.high was exceeded, which only version 2 of cgroups has.
+
+    Its sensors are `OVER_HIGH`. `now` returns the present time in seconds.
+    """
+    most, hits, rates = most_cpus(root) * EVENTS_PER_CPU, _limited(root, group), SumRate()
+
+    def read() -> Values:
+        counts = {name: _hits(file)[0] for name, file in hits.items()}
+        return [rates.per_second(counts, now(), lambda *_: most) if hits else Gap("memory.high is not set any more")]
+
+    infos = _infos(root, OVER_HIGH, (f"{group.folders[0]}/{group.files.hits}",))
+    return Reader(infos, read, name="cgroup memory.high")
+
+
+def _infos(root: Root, ids: Sequence[str], files: Sequence[str]) -> tuple[SensorInfo, ...]:
+    """Return the descriptions of sensors with these ids. `files` are their sources, relative to `root`."""
+    pairs = zip((one.split("/") for one in ids), files, strict=True)
+    return tuple(sensor(kind, label, root.absolute(file), note=_NOTES.get(label)) for (kind, label), file in pairs)
+
+
+def _levels_of(root: Root, group: Group) -> list[tuple[File, File]]:
+    """Return a pair of files for each limit of each cgroup in `group`: that of the limit, and that of the usage."""
+    return [
+        (root.file(f"{each}/{name}"), root.file(f"{each}/{group.files.current}"))
+        for each in group.folders
+        for name in group.files.limits
+    ]
+
+
+def _set_limits(root: Root, group: Group) -> set[tuple[str, ...]]:
+    """Return which of `LIMIT` and `OVER_HIGH` have a limit now."""
+    limits = [limit.relative for _, _, limit in _limits(_levels_of(root, group))]
+    return {LIMIT for _ in limits} | {OVER_HIGH for name in limits if name.endswith(f"/{HIGH}")}
 
 
 _AT_MAXIMUM = "the memory limit is reached: something of the engine must go before it gets more"
@@ -183,10 +187,7 @@ def cpu_quota(
         shares, stalls = zip(*(level.attempt_at(now(), is_only=len(levels) == 1) for level in levels), strict=True)
         return [onset.checked(_most(shares), _QUOTA_USED_UP), _most(stalls)]
 
-    source = root.absolute(levels[0].file.relative)
-    share = "share of its periods in which the engine waited for the next one"
-    stall = "ms a second, for which the quota stopped its threads, of all CPUs together"
-    infos = sensor("pressure", "cpu-quota", source, note=share), sensor("rate", "cpu-throttled", source, note=stall)
+    infos = _infos(root, QUOTA, [levels[0].file.relative] * 2)
     return Reader(infos, read, name="cgroup CPU quota", events=onset.events, is_latent=is_latent)
 
 
@@ -207,10 +208,9 @@ class _Quota:
         self._stall = Rate(LONGEST_STALL_S)
 
     def attempt_at(self, at_s: float, *, is_only: bool) -> tuple[float | Gap, float | Gap]:
-        """Return the two values of `read_at`. If the file cannot be read, return two gaps, so that other cgroups still
-        count.
+        """Return what `read_at` returns, with gaps instead of OSError, unless the group `is_only`.
 
-        `is_only` says that there is no other cgroup with a quota. OSError is then raised instead.
+        A group that is gone takes nothing from what the others say.
         """
         try:
             return self.read_at(at_s)
@@ -318,6 +318,8 @@ def _tightest(levels: Sequence[tuple[File, File]]) -> Values:
 
 
 _NOTES = {
+    "cpu-quota": "share of its periods in which the engine waited for the next one",
+    "cpu-throttled": "ms a second, for which the quota stopped its threads, of all CPUs together",
     "cgroup": "the engine's group, everything in it and the files it has cached included",
     "cgroup-limit": "the tightest on the way up",
     "memory-high-hits": "how often memory.high was exceeded, above which the kernel makes the engine sleep",
@@ -325,20 +327,134 @@ _NOTES = {
 }
 
 
-def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Found:  # noqa: ARG001  unused
+def discover_engine(
+    pid: int,
+    *,
+    shares_process: bool,  # noqa: ARG001  unused
+    root: Root = HOST,
+    now: Callable[[], float] = time.monotonic,
+) -> Found:
+    """Return readers of the memory and the limits of the cgroups of the process `pid`, and a watch for changes."""
     try:
         memberships = root.read_text(f"proc/{pid}/cgroup")
-        mounts = root.read_text("proc/self/mountinfo")
+        found = _found(root, memberships, {}, now)
     except OSError as error:
         return Found(missing=(Missing("mem/cgroup", f"/proc/{pid}/cgroup: {error.strerror}"),))
-    group = locate(root, memberships, mounts)
-    memory = Found(missing=(group,)) if isinstance(group, Missing) else Found((cgroup_memory(root, group),))
+    return replace(found, watches=(_Watch(root, pid, memberships, found, now),))
+
+
+Known = dict[str, tuple[SensorInfo, ...]]  # the sensors of each source by the id of its first one
+
+
+def _found(root: Root, memberships: str, known: Known, now: Callable[[], float]) -> Found:
+    """Return readers of the cgroups of a process. Raises OSError if the mounts cannot be read.
+
+    `memberships` is the text of the process's file `cgroup`. `known` has the sensors that the session has already. For
+    them there is always a reader, if only one that says why there is no value.
+    """
+    mounts = root.read_text("proc/self/mountinfo")
+    group, readers, unset = locate(root, memberships, mounts), list[Reader](), list[str]()
+    missing: tuple[Missing, ...] = ()
+    if isinstance(group, Missing):
+        missing = (group,)
+    else:
+        readers.append(memory_in_use(root, group, now))
+        is_set = _set_limits(root, group)
+        for ids, make in ((LIMIT, memory_limit), (OVER_HIGH, memory_high)):
+            readers += [make(root, group, now)] if ids in is_set or ids[0] in known else []
+            unset += ids if ids not in is_set else ()
     folders = (*folders_of(memberships, mounts, ""), *folders_of(memberships, mounts, "cpu"))
     limited = [folder for folder in folders if _has_quota(root, folder)]
-    others = [folder for folder in folders if folder not in limited and _may_have_quota(root, folder)]
-    if not (followed := [*limited, *others]):
-        return memory
-    return join([memory, Found((cpu_quota(root, followed, is_latent=not limited),))])
+    followed = [*limited, *(each for each in folders if each not in limited and _may_have_quota(root, each))]
+    readers += [cpu_quota(root, followed, now, is_latent=not limited)] if followed else []
+    unset += QUOTA if folders and not limited else ()
+    sources = {reader.sensors[0].id: reader for reader in readers}
+    kept = (_with_sensors(reader, known.get(first, reader.sensors)) for first, reader in sources.items())
+    gone = (_without(infos, group) for first, infos in known.items() if first not in sources)
+    return Found((*kept, *gone), missing, tuple(unset))
+
+
+def _with_sensors(reader: Reader, infos: tuple[SensorInfo, ...]) -> Reader:
+    """Return a reader with the sensors `infos`, which has gaps for those that `reader` lacks."""
+    ids = [info.id for info in reader.sensors]
+    if ids == [info.id for info in infos]:
+        return reader
+
+    def read() -> Values:
+        values = dict(zip(ids, reader.read(), strict=True))
+        return [values.get(info.id, NOT_COUNTED) for info in infos]
+
+    return replace(reader, sensors=infos, read=read)
+
+
+def _without(infos: tuple[SensorInfo, ...], group: Group | Missing) -> Reader:
+    """Return a reader of sensors that have no values in the engine's present cgroup. Without a quota they have 0."""
+    if infos[0].id == QUOTA[0]:
+        return Reader(infos, lambda: [0.0] * len(infos))
+    why = Gap(group.why) if isinstance(group, Missing) else NOT_COUNTED
+    return Reader(infos, lambda: [why] * len(infos))
+
+
+class _Watch:
+    """Looks every few seconds whether a process was moved to another cgroup, or a limit of its memory was set."""
+
+    def __init__(self, root: Root, pid: int, memberships: str, found: Found, now: Callable[[], float]) -> None:
+        """Begin to watch the process `pid`, for which there are the sources of `found` and this text of `cgroup`."""
+        self._root, self._now, self._looked_s = root, now, now()
+        self._cgroup, self._stat = root.file(f"proc/{pid}/cgroup"), root.file(f"proc/{pid}/stat")
+        self._memberships, self._group = memberships, self._locate(memberships)
+        self._known: Known = {}
+        self._learn(found)
+
+    def __call__(self) -> Change | None:
+        """Return other sources for the sensors if anything has changed since the last call, else None."""
+        at_s = self._now()
+        if at_s - self._looked_s < LOOK_S:
+            return None
+        self._looked_s = at_s
+        with suppress(OSError):
+            memberships = self._cgroup.read_text()
+            before, after = (_counted(text) for text in (self._memberships, memberships))
+            if before == after:
+                return self._changed(None) if self._is_limited_anew() else None
+            if not self._is_ending():
+                self._memberships, self._group = memberships, self._locate(memberships)
+                return self._changed(_move_words(before, after))
+        return None
+
+    def _is_limited_anew(self) -> bool:
+        if LIMIT[0] in self._known and OVER_HIGH[0] in self._known:
+            return False
+        group = self._group
+        return isinstance(group, Group) and any(ids[0] not in self._known for ids in _set_limits(self._root, group))
+
+    def _locate(self, memberships: str) -> Group | Missing:
+        return locate(self._root, memberships, self._root.text("proc/self/mountinfo"))
+
+    def _is_ending(self) -> bool:
+        """Whether the process ends, or has ended. Version 1 then shows it in the root (proc_cgroup_show, cgroup.c)."""
+        fields = self._stat.read_text().rpartition(")")[2].split()
+        return len(fields) <= _FLAGS or not fields[_FLAGS].isdecimal() or bool(int(fields[_FLAGS]) & PF_EXITING)
+
+    def _changed(self, moved: str | None) -> Change:
+        """Return the sources after a change. `moved` says in words where the process was moved, or is None."""
+        found = _found(self._root, self._memberships, self._known, self._now)
+        self._learn(found)
+        return Change(found, SensorEvent(Remark("cgroup-moved"), moved) if moved else None)
+
+    def _learn(self, found: Found) -> None:
+        self._known |= {source.sensors[0].id: source.sensors for source in found.sources}
+
+
+def _counted(memberships: str) -> dict[str, str]:
+    """Return the paths of the cgroups that count and limit memory and CPU time, by controller; "" is version 2."""
+    return {name: path for name, path in paths_of(memberships).items() if name in ("", "memory", "cpu")}
+
+
+def _move_words(before: dict[str, str], after: dict[str, str]) -> str:
+    changed = {name: path for name, path in after.items() if before.get(name) != path}
+    moves = dict.fromkeys(f"{before.get(name, '-')} to {path}" for name, path in changed.items())
+    return f"the engine was moved to another cgroup: from {', from '.join(moves)}"
 
 
 def _may_have_quota(root: Root, folder: str) -> bool:
@@ -351,99 +467,3 @@ def _has_quota(root: Root, folder: str) -> bool:
     # Version 2: `max 100000`, or a number in place of `max`. Version 1: -1, or a number.
     newer, older = root.line(f"{folder}/cpu.max"), root.number(f"{folder}/cpu.cfs_quota_us")
     return (newer is not None and not newer.startswith("max")) or (older is not None and older > 0)
-
-
-def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
-    """Return the folders of a process's cgroup and of its parents up to the mount point, the process's own first.
-
-    Returns () if the hierarchy is not mounted. `memberships` is the text of the process's file `cgroup`, and `mounts`
-    is the text of edgetop's `mountinfo`. `controller` is a controller of version 1, such as `memory`, or "" for version
-    2.
-    """
-    path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
-    return _levels(path, *mounted) or () if path is not None and mounted is not None else ()
-
-
-def locate(root: Root, memberships: str, mounts: str) -> Group | Missing:
-    """Return the cgroup that counts a process's memory, or the reason why there is none.
-
-    `memberships` is the text of the process's file `cgroup`, `mounts` that of edgetop's `mountinfo`. If a system uses
-    both versions of cgroups, version 1 is tried first.
-    """
-    for files, controller in ((V1, "memory"), (V2, "")):
-        path, mounted = _paths(memberships).get(controller), _mount(mounts, controller)
-        if path is None or mounted is None:
-            continue
-        folders = _levels(path, *mounted)
-        if folders is None:
-            return Missing("mem/cgroup", f"the engine's cgroup {path} is not mounted here")
-        accounting = [folder for folder in folders if root.exists(f"{folder}/{files.current}")]
-        if accounting:  # a group without these files is accounted for in the next one above
-            return Group(files, tuple(accounting))
-    why, mounted = "no cgroup of the engine accounts memory", _mount(mounts, "")
-    if mounted is None:
-        return _OFF if _mount(mounts, "memory") is None else Missing("mem/cgroup", why)
-    if "memory" not in root.text(f"{mounted[1]}/cgroup.controllers").split():
-        return _OFF
-    fix = "start edgetop in a group that does: systemd-run --user --scope -p MemoryAccounting=yes edgetop ..."
-    return Missing("mem/cgroup", why, fix)
-
-
-def _paths(memberships: str) -> dict[str, str]:
-    r"""Return the path of a process's cgroup by controller. The path of version 2 is under "".
-
-    `memberships` has lines of the form `id:controllers:path` (cgroups(7)).
-
-    >>> _paths("4:cpu,cpuacct:/a\n0::/b")
-    {'cpu': '/a', 'cpuacct': '/a', '': '/b'}
-    """
-    paths = {}
-    for line in memberships.splitlines():
-        number, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if number.isdigit() and path.startswith("/") and "\0" not in path:
-            paths.update(dict.fromkeys(controllers.split(","), path))
-    return paths
-
-
-def _mount(mounts: str, controller: str) -> tuple[str, str] | None:
-    """Return `(cgroup, mount point)` of a controller's first mount, or None if the controller is not mounted.
-
-    `cgroup` is the path, in the hierarchy, of the cgroup whose folder is the mount point. `mounts` is the text of
-    /proc/self/mountinfo (proc(5)). `controller` is "" for version 2.
-    """
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields, kinds = before.split(" "), after.split(" ")  # kinds: type, source, super options
-        if len(fields) < 6 or len(kinds) < 3 or "\0" in _unescaped(line):
-            continue
-        if (kinds[0] == "cgroup2") if not controller else (kinds[0] == "cgroup" and controller in kinds[2].split(",")):
-            return _unescaped(fields[3]), _unescaped(fields[4]).lstrip("/")
-    return None
-
-
-def _unescaped(path: str) -> str:
-    r"""Return a path with its octal escapes decoded. The kernel writes a blank as `\040`.
-
-    >>> _unescaped(r"/a\040b")
-    '/a b'
-    """
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), path)
-
-
-def _levels(path: str, mounted_root: str, mount_point: str) -> tuple[str, ...] | None:
-    """Return the folder of a cgroup, then the folder of each parent up to the mount point.
-
-    Returns None if the cgroup lies outside the mount. `path` is the cgroup's path in its hierarchy. `mounted_root` is
-    the path, in the same hierarchy, of the cgroup that is mounted at the folder `mount_point`.
-
-    >>> _levels("/a/b", "/", "sys/fs/cgroup")
-    ('sys/fs/cgroup/a/b', 'sys/fs/cgroup/a', 'sys/fs/cgroup')
-    """
-    parts, base = path.strip("/").split("/"), mounted_root.strip("/")
-    parts = [part for part in parts if part]
-    above = base.split("/") if base else []
-    if ".." in parts or parts[: len(above)] != above:
-        return None
-    below = parts[len(above) :]
-    return tuple("/".join([mount_point, *below[:depth]]) for depth in range(len(below), -1, -1))

@@ -205,12 +205,24 @@ class Found:
 
     sources: tuple[Source, ...] = ()
     missing: tuple[Missing, ...] = ()
+    unset: tuple[str, ...] = ()  # ids of sensors of limits that are not set now, so that they can stop nothing
+    watches: "tuple[Callable[[], Change | None], ...]" = ()  # to be called now and then: whether anything has changed
+
+
+@frozen
+class Change:
+    """Other sources that replace those with the same sensors, for example because a process was moved."""
+
+    found: Found
+    event: SensorEvent | None = None  # tells the user
 
 
 def join(parts: Sequence[Found]) -> Found:
     return Found(
         tuple(source for part in parts for source in part.sources),
         tuple(missing for part in parts for missing in part.missing),
+        tuple(one for part in parts for one in part.unset),
+        tuple(watch for part in parts for watch in part.watches),
     )
 
 
@@ -272,7 +284,7 @@ def paced(found: Found, hz: float | None = None) -> Found:
             mean_s = max(1 / hz if hz else source.cadence_s, fastest_s)
             interval_s = max((1 - JITTER) * mean_s, fastest_s), (1 + JITTER) * mean_s
             sources[place] = Reader(source.sensors, source.read, mean_s, source.name, fastest_s, interval_s)
-    return Found(tuple(sources), found.missing)
+    return replace(found, sources=tuple(sources))
 
 
 def sampled(found: Found, interval_s: float | None, kinds: Collection[str] = ()) -> Found:
@@ -287,7 +299,7 @@ def sampled(found: Found, interval_s: float | None, kinds: Collection[str] = ())
         is_meant = not kinds or any(info.kind in kinds for info in source.sensors)
         if is_meant and isinstance(source, Reader) and source.interval_s is None:
             sources[place] = replace(source, cadence_s=interval_s)
-    return Found(tuple(sources), found.missing)
+    return replace(found, sources=tuple(sources))
 
 
 def fastest(source: Source) -> float:

@@ -47,7 +47,8 @@ class UnknownEvent(Body):
 
 
 RemarkKind = Literal[
-    "alert-ended", "assumed-shape", "assumed-signature", "calls-unseen", "deadline-begin", "deadline-end",
+    "alert-ended", "assumed-shape", "assumed-signature", "calls-unseen", "cgroup-moved", "deadline-begin",
+    "deadline-end",
     "demo-model", "detached",
     "engine-killed", "engine-loaded", "foreign-times", "inference-failed", "internal-error", "left-behind", "log",
     "mark", "metrics-back", "metrics-failed", "model-misnamed", "no-control", "no-inference", "no-sensors",

@@ -334,6 +334,8 @@ class Manifest:
     constraints: Constraints = field(default_factory=Constraints)
     labels: Mapping[str, str] = field(default_factory=dict)
     sensors: tuple[SensorInfo, ...] = ()
+    # Ids of sensors of limits that were not set, such as `pressure/cpu-quota`; only in the file if there are any.
+    unset_limits: tuple[str, ...] = ()
     ab: Ab | None = None  # only in the file of an A/B session; `model` and `engine` are then those of A
     generation: Generation | None = None  # only in the file of a session of a language model
     lost: Lost | None = None  # only in the file if something is lost

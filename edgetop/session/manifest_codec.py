@@ -13,7 +13,7 @@ from edgetop.session.manifest import FORM, Manifest, Model, built, is_date, is_i
 
 def to_json(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest as a dict of plain JSON values, in the order of its fields."""
-    optional = ("ab", "generation", "lost", "watched", "followed_by", "command")
+    optional = ("unset_limits", "ab", "generation", "lost", "watched", "followed_by", "command")
     document = {key: value for key, value in FORM.plain(manifest).items() if value or key not in optional}
     if not document["board"]["caches"]:  # only in the file if they are known
         del document["board"]["caches"]
@@ -46,7 +46,7 @@ def from_json(document: Mapping[str, Any]) -> Manifest:
 _WHERE = "session.json"
 # Keys that only describe a session: it can be read without them.
 _DESCRIPTIONS = ("end_reason", "board", "model", "engine", "methodology", "constraints", "labels", "watched",
-                 "generation", "followed_by", "command")  # fmt: skip
+                 "unset_limits", "generation", "followed_by", "command")  # fmt: skip
 _LOSS_UNKNOWN = {"seconds": None, "inferences": None, "why": "what the manifest says of losses is damaged"}
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from edgetop.engines.engine_protocol import Noted
-from edgetop.sensors.cgroup import CPU_STAT, Group, folders_of, locate
+from edgetop.sensors.cgroup_location import CPU_STAT, Group, folders_of, locate
 from edgetop.sensors.memory_sensors import MIB, parse_kib_fields
 from edgetop.sensors.oom_kills import OomKills
 from edgetop.sensors.process_table import HOST, parse_counters

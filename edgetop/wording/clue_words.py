@@ -93,6 +93,8 @@ def _words(clue: Clue, when: str, *, has_ids: bool) -> str:  # noqa: C901, PLR09
             return f"{_NOW.get(clue.name, name)} {value:.0f} {_NOW_UNITS.get(clue.name, '%')}" if name else "others"
         case "unchanged":
             return f"nothing changed with it in {_examined(clue)}"
+        case "not-in-force":
+            return f"not set: {_examined(clue)}"
         case "unreported":
             return f"not reported by this board: {_examined(clue)}"
 

@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.sensors import cgroup
+from edgetop.sensors.cgroup_location import V2 as V2_FILES
+from edgetop.sensors.cgroup_location import Group
 from edgetop.sensors.counters import WENT_BACK
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
@@ -58,8 +60,10 @@ def found_in(tmp_path: Path, *trees: dict[str, str]) -> Found:
 
 
 def only(found: Found) -> Source:
-    (source,) = found.sources
-    return source
+    """All its sources whose sensors a session has from its start on, as one."""
+    sources = [each for each in found.sources if not (isinstance(each, Reader) and each.is_latent)]
+    infos = tuple(info for each in sources for info in each.sensors)
+    return Reader(infos, lambda: [value for each in sources for value in each.read()])
 
 
 def read(source: Source) -> dict[str, float | Gap]:
@@ -116,7 +120,7 @@ def test_a_kernel_without_peak_tells_the_rest(tmp_path: Path) -> None:
 def test_kills_are_reported_when_they_happen(tmp_path: Path) -> None:
     at_s = iter((10.0, 12.0))
     plant(tmp_path, v2_group(SCOPE, 100, oom_kill=5))
-    source = cgroup.cgroup_memory(Root(tmp_path), cgroup.Group(cgroup.V2, (SCOPE,)), lambda: next(at_s))
+    source = cgroup.memory_in_use(Root(tmp_path), Group(V2_FILES, (SCOPE,)), lambda: next(at_s))
     assert isinstance(read(source)["rate/oom-kills"], Gap)
     plant(tmp_path, v2_group(SCOPE, 100, oom_kill=6))
     assert read(source)["rate/oom-kills"] == 0.5
@@ -307,7 +311,7 @@ def test_counts_of_a_quota_that_cannot_be_right_are_a_gap(case: str, tmp_path: P
 def test_a_count_of_hits_that_leaps_is_a_gap_and_no_event(tmp_path: Path) -> None:
     clock = iter(range(100))
     root = plant(tmp_path, {**V2, **v2_group(SCOPE, 50, limit=str(60 * MIB))})
-    source = cgroup.cgroup_memory(root, cgroup.Group(cgroup.V2, (SCOPE,)), lambda: float(next(clock)))
+    source = cgroup.memory_limit(root, Group(V2_FILES, (SCOPE,)), lambda: float(next(clock)))
     values = counted(source, root, f"{SCOPE}/memory.events", *(f"oom_kill 0\nmax {hits}\n" for hits in (3, 2**63)))
     assert isinstance(values[1], Gap)
     assert source.take_events() == ()
@@ -393,13 +397,12 @@ def test_the_cgroup_of_a_container_is_found_from_outside(tmp_path: Path) -> None
 def test_how_often_the_limit_is_met_is_told(tmp_path: Path) -> None:
     clock = iter(range(100))
     root = plant(tmp_path, {**V2, **v2_group(SCOPE, 50, limit=str(60 * MIB))})
-    group = cgroup.Group(cgroup.V2, (SCOPE,))
-    source = cgroup.cgroup_memory(root, group, lambda: float(next(clock)))
+    source = cgroup.memory_limit(root, Group(V2_FILES, (SCOPE,)), lambda: float(next(clock)))
     assert source.sensors[-1].id == "rate/memory-limit-hits"
     events = f"{SCOPE}/memory.events"
     values = counted(source, root, events, *(f"oom_kill 0\nmax {hits}\n" for hits in (3, 3, 43)))
     assert isinstance(values[0], Gap)
-    assert values[1:] == [0.0, 20.0]  # two seconds pass for each read: of kills, and of hits
+    assert values[1:] == [0.0, 40.0]
     assert isinstance(source, Notifying)
     assert [event.body.kind for event in source.take_events()] == ["memory-limit"]
 
@@ -408,13 +411,13 @@ def test_memory_high_below_the_maximum_is_the_limit(tmp_path: Path) -> None:
     files = {**V2, **v2_group(SCOPE, 50, limit=str(80 * MIB)), f"{SCOPE}/memory.high": f"{60 * MIB}\n"}
     root = plant(tmp_path, files)
     clock = iter(range(100))
-    source = cgroup.cgroup_memory(root, cgroup.Group(cgroup.V2, (SCOPE,)), lambda: float(next(clock)))
+    source = cgroup.memory_limit(root, Group(V2_FILES, (SCOPE,)), lambda: float(next(clock)))
     read = dict(zip((info.id for info in source.sensors), source.read(), strict=True))
     assert (read["mem/cgroup-limit"], read["mem/cgroup-left"]) == (60.0, 10.0)
     limit = next(info for info in source.sensors if info.id == "mem/cgroup-limit")
     assert limit.source.endswith("memory.high")
     values = counted(source, root, f"{SCOPE}/memory.events", *(f"high {n}\nmax 1\noom_kill 0\n" for n in (2, 2, 42)))
-    assert values[1:] == [0.0, 20.0]
+    assert values[1:] == [0.0, 40.0]
     (event,) = source.take_events()
     assert event.message.startswith("memory.high is exceeded")
 
@@ -429,10 +432,145 @@ def test_memory_high_without_a_maximum_is_a_limit_whose_hits_are_its_own(tmp_pat
     }
     root = plant(tmp_path, files)
     clock = iter(range(100))
-    source = cgroup.cgroup_memory(root, cgroup.Group(cgroup.V2, (SCOPE, above)), lambda: float(next(clock)))
-    ids = [info.id for info in source.sensors]
-    assert ids[-2:] == ["rate/memory-high-hits", "rate/memory-limit-hits"]
-    read = dict(zip(ids, source.read(), strict=True))
-    assert (read["mem/cgroup-limit"], read["mem/cgroup-left"]) == (100.0, 10.0)
+    group = Group(V2_FILES, (SCOPE, above))
+    limit, high = (make(root, group, lambda: float(next(clock))) for make in (cgroup.memory_limit, cgroup.memory_high))
+    assert [info.id for info in high.sensors] == ["rate/memory-high-hits"]
+    assert list(limit.read())[:2] == [100.0, 10.0]
+    high.read()
     plant(tmp_path, {f"{above}/memory.events.local": "high 9\nmax 2\n"})
-    assert list(source.read())[-2:] == [2.0, 3.0]  # two seconds pass for each read
+    assert list(limit.read())[2:] == [3.0]  # two seconds pass from read to read
+    assert high.read() == [2.0]
+
+
+# What the engine's cgroups have, before and after it is moved; what is read then, with the limit of the memory in MiB.
+STAT = "nr_periods 10\nnr_throttled 5\nthrottled_usec 9\n"
+V2_MOVE = {
+    **v2_group("sys/fs/cgroup/a", 100),
+    **v2_group("sys/fs/cgroup/b", 40, limit=str(64 * MIB)),
+    "sys/fs/cgroup/a/cpu.max": "max 100000\n", "sys/fs/cgroup/b/cpu.max": "50000 100000\n",
+    "sys/fs/cgroup/a/cpu.stat": STAT, "sys/fs/cgroup/b/cpu.stat": STAT,
+}  # fmt: skip
+V1_MEMORY, V1_CPU = "sys/fs/cgroup/memory", "sys/fs/cgroup/cpu"
+V1_MOVE = {
+    **{f"{V1_MEMORY}/{name}/memory.usage_in_bytes": f"{mib * MIB}\n" for name, mib in (("a", 100), ("b", 40))},
+    **{f"{V1_MEMORY}/{name}/memory.max_usage_in_bytes": f"{2 * mib * MIB}\n" for name, mib in (("a", 100), ("b", 40))},
+    **{f"{V1_MEMORY}/{name}/memory.oom_control": "oom_kill 0\n" for name in "ab"},
+    **{f"{V1_MEMORY}/{name}/memory.failcnt": "0\n" for name in "ab"},
+    f"{V1_MEMORY}/a/memory.limit_in_bytes": "9223372036854771712\n",
+    f"{V1_MEMORY}/b/memory.limit_in_bytes": f"{64 * MIB}\n",
+    f"{V1_CPU}/a/cpu.cfs_quota_us": "-1\n", f"{V1_CPU}/b/cpu.cfs_quota_us": "50000\n",
+    f"{V1_CPU}/a/cpu.stat": STAT, f"{V1_CPU}/b/cpu.stat": STAT,
+}  # fmt: skip
+MOVES = {
+    "version 2": ("0::/{}\n", V2_MOUNT, V2_MOVE),
+    "version 1": ("4:memory:/{0}\n1:cpu:/{0}\n0::/\n", V1_MOUNT + V1_CPU_MOUNT, V1_MOVE),
+}
+RUNNING, ENDING = (f"{PID} (python) {state} 1 1 1 0 -1 {flags} 0 0\n" for state, flags in (("R", 0x400000), ("Z", 0x4)))
+
+
+def watched(tmp_path: Path, case: str) -> tuple[Found, list[float], str]:
+    """What is found of an engine in the cgroup `a`, the clock, and the text of its file `cgroup` with a gap for it."""
+    line, mounts, files = MOVES[case]
+    clock = [0.0]
+    root = plant(tmp_path, {**process(line.format("a"), mounts), **files, f"proc/{PID}/stat": RUNNING})
+    return cgroup.discover_engine(PID, shares_process=False, root=root, now=lambda: clock[0]), clock, line
+
+
+def held_by(found: Found) -> dict[str, float | Gap]:
+    return {name: value for source in found.sources for name, value in read(source).items()}
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_an_engine_that_is_moved_is_followed_there_and_back(case: str, tmp_path: Path) -> None:
+    found, clock, line = watched(tmp_path, case)
+    assert held_by(found)["mem/cgroup"] == 100.0
+    assert "mem/cgroup-limit" not in held_by(found)
+    (watch,) = found.watches
+    plant(tmp_path, {f"proc/{PID}/cgroup": line.format("b")})
+    clock[0] = 4.9
+    assert watch() is None
+    clock[0] = 5.0
+    there = watch()
+    assert there is not None
+    assert there.event is not None
+    assert there.event.message == "the engine was moved to another cgroup: from /a to /b"
+    held = held_by(there.found)
+    assert {name: held[name] for name in ("mem/cgroup", "mem/cgroup-peak", "mem/cgroup-limit", "mem/cgroup-left")} == {
+        "mem/cgroup": 40.0, "mem/cgroup-peak": 80.0, "mem/cgroup-limit": 64.0, "mem/cgroup-left": 24.0
+    }  # fmt: skip
+    (quota,) = (source for source in there.found.sources if source.name == "cgroup CPU quota")
+    assert isinstance(quota, Reader)
+    assert not quota.is_latent
+    assert "b/cpu.stat" in quota.sensors[0].source
+    clock[0] = 20.0
+    assert watch() is None
+    plant(tmp_path, {f"proc/{PID}/cgroup": line.format("a")})
+    clock[0] = 25.0
+    back = watch()
+    assert back is not None
+    before, after = ({source.sensors[0].id for source in each.found.sources} for each in (there, back))
+    assert before == after
+    assert held_by(back.found)["mem/cgroup"] == 100.0
+    assert held_by(back.found)["mem/cgroup-limit"] == Gap("no limit is set any more")
+
+
+@pytest.mark.parametrize("case", MOVES)
+def test_an_engine_that_ends_is_moved_nowhere(case: str, tmp_path: Path) -> None:
+    """Version 1 shows a process that ends in the root of the hierarchy."""
+    found, clock, line = watched(tmp_path, case)
+    (watch,) = found.watches
+    for stat in (ENDING, "", f"{PID} (python) R\n"):
+        plant(tmp_path, {f"proc/{PID}/cgroup": line.format(""), f"proc/{PID}/stat": stat})
+        clock[0] += 10.0
+        assert watch() is None
+    (tmp_path / f"proc/{PID}/cgroup").unlink()
+    clock[0] += 10.0
+    assert watch() is None
+
+
+def test_a_group_that_counts_less_leaves_gaps_and_a_group_elsewhere_says_so(tmp_path: Path) -> None:
+    found, clock, _ = watched(tmp_path, "version 2")
+    (watch,) = found.watches
+    plant(tmp_path, {f"proc/{PID}/cgroup": "0::/c\n", "sys/fs/cgroup/c/memory.current": f"{7 * MIB}\n"})
+    clock[0] += 5.0
+    less = watch()
+    assert less is not None
+    held = held_by(less.found)
+    assert held["mem/cgroup"] == 7.0
+    assert held["mem/cgroup-peak"] == held["rate/oom-kills"] == cgroup.NOT_COUNTED
+    assert held["pressure/cpu-quota"] == held["rate/cpu-throttled"] == 0.0
+    plant(tmp_path, {f"proc/{PID}/cgroup": "0::/../out\n"})
+    clock[0] += 5.0
+    out = watch()
+    assert out is not None
+    assert held_by(out.found)["mem/cgroup"] == Gap("the engine's cgroup /../out is not mounted here")
+
+
+@pytest.mark.parametrize(
+    ("file", "more"),
+    [("memory.max", set()), ("memory.high", {"rate/memory-high-hits"})],
+)
+def test_a_memory_limit_that_is_set_later_has_its_sensors(file: str, more: set[str], tmp_path: Path) -> None:
+    found, clock, _ = watched(tmp_path, "version 2")
+    limit = {"mem/cgroup-limit", "mem/cgroup-left", "rate/memory-limit-hits"}
+    assert {*found.unset} == {*limit, "rate/memory-high-hits", "pressure/cpu-quota", "rate/cpu-throttled"}
+    (watch,) = found.watches
+    clock[0] = 5.0
+    assert watch() is None
+    plant(tmp_path, {f"sys/fs/cgroup/a/{file}": f"{128 * MIB}\n"})
+    clock[0] = 10.0
+    change = watch()
+    assert change is not None
+    assert change.event is None
+    ids = {info.id for source in change.found.sources for info in source.sensors}
+    assert ids >= limit | more
+    assert ("rate/memory-high-hits" in ids) == bool(more)
+    assert held_by(change.found)["mem/cgroup-left"] == 28.0
+    clock[0] = 15.0
+    assert watch() is None
+
+
+def test_where_no_limit_can_be_seen_none_is_said_to_be_unset(tmp_path: Path) -> None:
+    assert found_in(tmp_path, process("0::/../out\n", V2_MOUNT)).unset == ()
+    root = found_in(tmp_path, process("0::/\n", V2_MOUNT), {"sys/fs/cgroup/cpu.stat": "usage_usec 7\n"})
+    assert root.unset == ("pressure/cpu-quota", "rate/cpu-throttled")

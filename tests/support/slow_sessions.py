@@ -74,8 +74,12 @@ def session_of(
     governor: str | None = None,
     load: Load | None = None,
     wait_ms: Sequence[float] | None = None,
+    unset: Sequence[str] = (),
 ) -> Batch:
-    """The whole session as one batch; the measurement begins at 0. `wait_ms`: of each second, with a paced `load`."""
+    """The whole session as one batch; the measurement begins at 0. `wait_ms`: of each second, with a paced `load`.
+
+    `unset`: ids of sensors that it lacks because no limit is set.
+    """
     sensors, load = sensors or {}, load or Load()
     aggregator = SecondAggregator(load.deadline_ns, is_paced=load.is_paced)
     inferences = inferences_of(latency_ms, rate_hz, scatter, wait_ms)
@@ -85,7 +89,9 @@ def session_of(
         seconds=concatenate([aggregator.add(inferences), aggregator.close()]),
         readings=readings_of(sensors, every_s),
         events=(phase_event(0, "measure"),),
-        manifest=make_manifest(*map(sensor, sensors), board=Board(governor=governor), load=load),
+        manifest=make_manifest(
+            *map(sensor, sensors), board=Board(governor=governor), load=load, unset_limits=tuple(unset)
+        ),
         restart=True,
     )
 

@@ -42,6 +42,10 @@ WORDS = [
     (Clue("taken-now"), "others"),
     (Clue("unchanged", causes=("clock-change",)), "nothing changed with it in clocks and their caps"),
     (
+        Clue("not-in-force", causes=("cpu-quota", "memory-high")),
+        "not set: the CPU quota of its cgroup, memory.high of its cgroup",
+    ),
+    (
         Clue("unreported", causes=("cpu-quota", "clock-change")),
         "not reported by this board: the CPU quota of its cgroup, clocks and their caps",
     ),

@@ -210,13 +210,16 @@ def _clue(channel: Channel, tally: Tally) -> Clue:
 def _unknown(evidence: Evidence) -> Finding:
     """Return the cause `unknown`, with the possible causes that were examined and those that could not be examined.
 
-    A cause was examined if its signals were read; they show nothing. It could not be examined if they were not read.
+    A cause was examined if its signals were read; they show nothing. It could not be examined if they were not read. A
+    limit that is not set needs no examination.
     """
     seen = {channel.cause for channel, tally in evidence.pairs if tally.known and channel.role != "load"}
     possible = evidence.possible
     examined = tuple(cause for cause in possible if cause in seen)
-    missing = tuple(cause for cause in possible if cause not in seen)
+    unset = tuple(cause for cause in possible if cause in evidence.unset and cause not in seen)
+    missing = tuple(cause for cause in possible if cause not in seen and cause not in unset)
     clues = [Clue("unchanged", causes=examined)] if examined else []
+    clues += [Clue("not-in-force", causes=unset)] if unset else []
     clues += [Clue("unreported", causes=missing)] if missing else []
-    confidence = NOTHING_SEEN + (ALL_SEEN - NOTHING_SEEN) * len(examined) / len(possible)
+    confidence = NOTHING_SEEN + (ALL_SEEN - NOTHING_SEEN) * (len(examined) + len(unset)) / len(possible)
     return Finding("unknown", round(confidence, 2), tuple(clues))

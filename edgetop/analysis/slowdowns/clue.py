@@ -29,6 +29,7 @@ ClueKind = Literal[
     "taken-from-start",  # the signal `name` had this mean since the measurement began, in `share` of the seconds
     "taken-now",  # the signal `name` had this mean in the last seconds; without a name, the taker of the CPU is unknown
     "unchanged",  # nothing changed in the signals of `causes`
+    "not-in-force",  # the limits that would be `causes` were not set
     "unreported",  # the board has no sensor for `causes`
 ]
 

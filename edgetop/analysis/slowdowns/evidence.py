@@ -60,6 +60,8 @@ class Evidence:
     """
 
     channels: tuple[Channel, ...] = field(default=(), kw_only=True, metadata=NOT_EXPORTED)
+    # Causes that are limits which were not set, and have no sensor for this reason.
+    unset: frozenset[Cause] = field(default=frozenset(), kw_only=True, metadata=NOT_EXPORTED)
     floor: int  # the level that it rose from, in millionths of a neper over the baseline
     start_s: int  # earlier seconds are not part of it
     until_s: int  # collected up to here
@@ -87,6 +89,7 @@ class Evidence:
         is_over = not stands and not contended[-JUST_BEFORE_S:].any()  # A contention before the slowdown.
         return cls(
             channels=signals.channels,
+            unset=signals.unset,
             floor=floor,
             start_s=onset.start_s,
             until_s=from_s,
@@ -123,6 +126,7 @@ class Evidence:
         gives the values of the sensors.
         """
         self.follow(signals.channels)
+        self.unset = signals.unset
         if not windows or not self.channels:
             return
         end_s = windows[-1].end_s

@@ -20,7 +20,7 @@ from edgetop.analysis.slowdowns.from_start import CONTENDED_OPENING_S, RECENT_S,
 from edgetop.analysis.slowdowns.judgement import MAX_ROWS, Judgement
 from edgetop.analysis.slowdowns.levels import ENOUGH, EVERY, LEAST_SIGMA, MAX_LEVELS, POINT, WINDOW, Noise, WindowCutter
 from edgetop.analysis.slowdowns.serialization import FORM, require
-from edgetop.analysis.slowdowns.signals import CAUSES, Channel
+from edgetop.analysis.slowdowns.signals import CAUSES, Cause, Channel
 from edgetop.analysis.slowdowns.slow_span import CHECKED, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, Slowdown
 from edgetop.analysis.slowdowns.stages import DEEPEST, Stage, Stages
@@ -97,11 +97,14 @@ def export_state(judgement: Judgement) -> Document:
     return {"state": FORM.plain(state), "tables": [FORM.plain(table.tolist()) for table in tables]}
 
 
-def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int) -> Judgement:
+def import_state(
+    document: Mapping[str, object], channels: tuple[Channel, ...], until_ns: int, unset: frozenset[Cause] = frozenset()
+) -> Judgement:
     """Return the state of a search for slowdowns from `document`, a JSON document that `export_state` made.
 
-    `channels` are the signals of the sensors, which the document does not contain. `until_ns` is the present end of the
-    session in ns. Raises ValueError if the document is impossible or from another version.
+    `channels` are the signals of the sensors, and `unset` the causes that are limits which are not set; the document
+    does not contain them. `until_ns` is the present end of the session in ns. Raises ValueError if the document is
+    impossible or from another version.
     """
     state = FORM.read(_State, document.get("state"), "a judgement")
     tables: Any = document.get("tables")  # what JSON gave
@@ -123,7 +126,7 @@ def import_state(document: Mapping[str, object], channels: tuple[Channel, ...], 
         require(len(slowdown.considered) <= len(CAUSES) and all(0 <= of.share <= 1 for of in slowdown.considered))
     spans, stages = [], None
     if (given := state.open) is not None:
-        _check_open(given, channels, until_s)
+        _check_open(given, channels, until_s, unset)
         spans = [given.span]
         stages = Stages(given.span.sigma, given.span.slack_s, given.stage, tuple(given.below), given.over)
     return Judgement(
@@ -151,8 +154,8 @@ def _check_contention(of: Contention, opening_s: int, until_s: int) -> None:
     require(abs(of.level_sum) <= max(of.level_count, 0) * MAX_LEVEL)
 
 
-def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> None:
-    """Check `given`, the slowdown that continued at the export, and add the signals `channels` to it.
+def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int, unset: frozenset[Cause]) -> None:
+    """Check `given`, the slowdown that continued at the export, and add the signals `channels` and `unset` to it.
 
     `until_s` is the present end of the session in s. Raises ValueError if the slowdown is impossible.
     """
@@ -168,7 +171,7 @@ def _check_open(given: _Open, channels: tuple[Channel, ...], until_s: int) -> No
         require(len(stage.candidates) in (1, 2) and len(stage.recent) > 0)
         for evidence in stage.candidates:
             _check_evidence(evidence, len(channels))
-            evidence.channels = channels
+            evidence.channels, evidence.unset = channels, unset
 
 
 def _check_evidence(of: Evidence, channels: int) -> None:

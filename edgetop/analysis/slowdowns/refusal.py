@@ -13,6 +13,7 @@ from edgetop.frozen import frozen
 
 RefusalReason = Literal[
     "no-sensor",  # no sensor of this board reports the cause
+    "not-in-force",  # the limit that would be the cause was not set
     "not-read",  # its sensors gave no reading in the slow time, or a CPU quota stopped the engine
     "no-change",  # its signals stayed in their usual range
     "began-before",  # its signals left their usual range before the slowdown
@@ -51,7 +52,7 @@ def _refusal(cause: Cause, evidence: Evidence, level: float) -> Refusal:
         is_weak |= cause in OF_CLOCKS and (clock or 0.0) < LEAST_CLOCK
         return Refusal(cause, round(share, 4), "too-little" if is_weak else "outweighed")
     if not any(tally.known for _, tally in pairs):
-        return Refusal(cause, 0.0, "not-read" if pairs else "no-sensor")
+        return Refusal(cause, 0.0, "not-read" if pairs else "not-in-force" if cause in evidence.unset else "no-sensor")
     beyond = [(channel, tally) for channel, tally in pairs if tally.beyond]
     if not beyond:
         return Refusal(cause, 0.0, "no-change")

@@ -400,6 +400,7 @@ class Signals:
         self.infos: tuple[SensorInfo, ...] = ()  # a row of looked-up values each
         self.trips_c: dict[int, float] = {}  # of the zones that have one, by row
         self.channels: tuple[Channel, ...] = ()
+        self.unset: frozenset[Cause] = frozenset()  # causes that are limits which are not set
         self.events = EventIndex()
         self.machine = Machine()
         self._tracks = tracks
@@ -422,6 +423,9 @@ class Signals:
         self.infos = tuple(infos[place] for place in self._places)
         self.trips_c = {row: trips[place] for row, place in enumerate(self._places) if place in trips}
         self.channels = channels(self.infos, self.trips_c)
+        has_sensor = {channel.cause for channel in self.channels}
+        causes = (cause for one in manifest.unset_limits if (cause := cause_of_count(one)))
+        self.unset = frozenset(cause for cause in causes if cause not in has_sensor)
         self.names = stream_names(manifest)
         if not self.is_of_tokens:
             self.sized.register(manifest, self.number)

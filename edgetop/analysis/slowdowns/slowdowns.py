@@ -85,7 +85,7 @@ class Slowdowns(TracksReader):
         if batch.judged is not None:
             # A state of another version is ignored, and the judgement begins here.
             with contextlib.suppress(ValueError):
-                self._judgement = import_state(batch.judged, self.signals.channels, batch.until_ns)
+                self._judgement = import_state(batch.judged, self.signals.channels, batch.until_ns, self.signals.unset)
                 self._view = self._newest_tail = self._ahead = None
         if self._has_own_events:
             self.signals.events.on_event(batch.events)

@@ -15,6 +15,7 @@ FLAG = {"throttle/thermal": changing(0, 1)}
 # Its name; the cause that is refused, the share, and what is read.
 REFUSED: dict[str, tuple[Cause, float, dict[str, list[float]]]] = {
     "no-sensor": ("memory-pressure", 0.0, FLAG),
+    "not-in-force": ("cpu-quota", 0.0, FLAG),
     "not-read": ("memory-pressure", 0.0, {**FLAG, "rate/major-faults": stretch((30, 1), (80, NONE))}),
     "no-change": ("thermal", 0.0, {"throttle/thermal": changing(0, 0), "rate/major-faults": changing(0, 80)}),
     "began-before": ("thermal", 0.5, {"throttle/thermal": stretch((35, 0), (55, 1), (20, 0))}),
@@ -25,6 +26,21 @@ REFUSED: dict[str, tuple[Cause, float, dict[str, list[float]]]] = {
 }  # fmt: skip
 
 
+UNSET = ("pressure/cpu-quota", "rate/cpu-throttled", "rate/memory-high-hits", "mem/cgroup-limit")
+
+
+def test_a_limit_that_is_not_set_is_told_from_one_without_a_sensor() -> None:
+    reasons = {one.cause: one.reason for one in the_one(FLAG, unset=UNSET).considered}
+    assert reasons["cpu-quota"] == reasons["memory-high"] == "not-in-force"
+    assert reasons["memory-pressure"] == reasons["clock-change"] == "no-sensor"
+    quota = {**FLAG, "pressure/cpu-quota": changing(0, 0)}  # as if it had been set later
+    assert {one.reason for one in the_one(quota, unset=UNSET).considered if one.cause == "cpu-quota"} == {"no-change"}
+    looked, unset, untold = the_one({"freq/cpu0": changing(1800, 1800)}, unset=UNSET).evidence
+    assert (looked.kind, unset.kind, untold.kind) == ("unchanged", "not-in-force", "unreported")
+    assert set(unset.causes) == {"cpu-quota", "memory-high"}
+    assert not {*unset.causes} & {*untold.causes}
+
+
 def test_every_reason_is_tested() -> None:
     assert tuple(REFUSED) == REASONS
 
@@ -32,7 +48,7 @@ def test_every_reason_is_tested() -> None:
 @pytest.mark.parametrize("reason", REFUSED)
 def test_each_refused_cause_has_its_reason(reason: str) -> None:
     cause, share, sensors = REFUSED[reason]
-    (found,) = [one for one in the_one(sensors).considered if one.cause == cause]
+    (found,) = [one for one in the_one(sensors, unset=UNSET).considered if one.cause == cause]
     assert found.reason == reason
     assert found.share == pytest.approx(share, abs=0.03)
 
@@ -50,7 +66,8 @@ def test_the_report_has_them() -> None:
 
 
 def test_a_remote_screen_gets_them() -> None:
-    session = session_of(stretch((HEALTHY, 10.0), (SLOW, 14.0), (60, 10.0)), {"throttle/thermal": [0.0] * 170})
+    latency_ms = stretch((HEALTHY, 10.0), (SLOW, 14.0), (60, 10.0))
+    session = session_of(latency_ms, {"throttle/thermal": [0.0] * 170}, unset=UNSET)
     fold = Slowdowns()
     fold.fold(session)
     document = fold.export_state()
