@@ -208,9 +208,10 @@ class _Quota:
         self._stall = Rate(LONGEST_STALL_S)
 
     def attempt_at(self, at_s: float, *, is_only: bool) -> tuple[float | Gap, float | Gap]:
-        """Return what `read_at` returns, with gaps instead of OSError, unless the group `is_only`.
+        """Return the two values of `read_at`. If the file cannot be read, return two gaps, so that other cgroups still
+        count.
 
-        A group that is gone takes nothing from what the others say.
+        `is_only` says that there is no other cgroup with a quota. OSError is then raised instead.
         """
         try:
             return self.read_at(at_s)

@@ -54,11 +54,11 @@ class Group:
 
 
 def folders_of(memberships: str, mounts: str, controller: str) -> tuple[str, ...]:
-    """Return the folders of a process's cgroup and of its parents up to the mount point. () if the hierarchy is not
-    mounted.
+    """Return the folders of a process's cgroup and of its parents up to the mount point, the process's own first.
 
-    `memberships` is the text of the process's file `cgroup`, `mounts` that of edgetop's `mountinfo`. `controller` is
-    a controller of version 1, such as `memory`, or "" for version 2.
+    Returns () if the hierarchy is not mounted. `memberships` is the text of the process's file `cgroup`, and `mounts`
+    is the text of edgetop's `mountinfo`. `controller` is a controller of version 1, such as `memory`, or "" for version
+    2.
     """
     path, mounted = paths_of(memberships).get(controller), _mount(mounts, controller)
     return _levels(path, *mounted) or () if path is not None and mounted is not None else ()

@@ -305,6 +305,27 @@ def test_ending_the_launcher_ends_the_run_in_order(home: Path) -> None:
         terminal.close()
 
 
+@pytest.mark.parametrize("is_killed", [True, pytest.param(False, marks=pytest.mark.thorough)])
+def test_the_terminal_is_restored_after_a_run_that_could_not_do_it(is_killed: bool, home: Path) -> None:
+    """It is killed, or the code of its engine, a thread of it, ends the process."""
+    folder = home / "one.edgetop"
+    arguments = ("run", str(home / "model.onnx"), *LIGHT, "--isolation", "thread", "-o", str(folder))
+    terminal = on_terminal(home, *arguments, then='echo "back: $?"; read x')
+    try:
+        terminal.wait_for("p50")
+        assert terminal.attributes() != terminal.attributes_before
+        (writer,) = writers_of(folder)
+        os.kill(writer, signal.SIGKILL if is_killed else signal.SIGABRT)
+        terminal.wait_for("back: ", "edgetop sessions lists it")
+        assert terminal.attributes() == terminal.attributes_before
+        after = terminal.output.rpartition(b"\x1b[?1049h")[2]
+        assert b"\x1b[?1049l" in after
+        assert b"\x1b[?1003l" in after
+        assert b"\x1b[?25h" in after
+    finally:
+        terminal.close()
+
+
 @pytest.mark.parametrize(
     "is_leader", [True, pytest.param(False, marks=pytest.mark.thorough)]
 )  # of the terminal's session: then its end hangs the terminal up

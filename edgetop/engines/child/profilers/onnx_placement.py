@@ -10,6 +10,8 @@ A line is `DATE TIME [LEVEL:CATEGORY:LOGGER, FILE:LINE FUNCTION] MESSAGE`
 - `ORT optimization- Force fallback to CPU execution for node: Gather_5 because ...`: fallback_cpu_capability.cc
 - `Unsupported nodes in QNN EP: { name: n0, type: DequantizeLinear }`: qnn_execution_provider.cc, GetCapability
 - `Node supported: [0] index: [3] name: [n3] Operator type: [Pad] as part of ...`: the same file, GetSupportedNodes
+- `[OpenVINO-EP] Choosing Device: XYZ` and `[OpenVINO-EP] Supported subgraphs on OpenVINO: 0`: all that is logged if
+  there is no such device; openvino_provider_factory.cc, ParseDeviceType, and ov_versions/capability.cc, Execute
 - `... Failed to load library libonnxruntime_providers_cuda.so with error: libcublasLt.so.12: cannot open shared object
   file: No such file or directory`: provider_bridge_ort.cc, where a whole provider is left out
 """
@@ -47,6 +49,8 @@ _CODE = re.compile(r".*\[ONNXRuntimeError\] : \d+ : \w+ : ")
 _PLACE = re.compile(r"^\S+\.(?:cc|cpp|h):\d+ [^\[]*(?=\[)")
 _NODE = re.compile(r" node name: (?P<last>.+)$| for node: (?P<inner>.+?)(?= because |$)")
 _LISTED = re.compile(r"\{ name: (.*?), type: (\w+) \}")
+_DEVICE = re.compile(r"\[OpenVINO-EP\] Choosing Device: (\S+)")
+_NONE_SUPPORTED = "[OpenVINO-EP] Supported subgraphs on OpenVINO: 0"
 _MARKED = re.compile(r"supported: \[0\]")
 _TYPE, _NAME = re.compile(r"Operator type: \[(.*?)\]"), re.compile(r"\bname: \[(.*?)\]")
 
@@ -60,13 +64,20 @@ def read_reasons(lines: Iterable[str]) -> Tuple[Dict[str, int], str]:
     """
     named: Dict[str, set] = {}  # type: ignore[type-arg]  # Python 3.8
     left_out: List[str] = []
+    device = ""  # of OpenVINO
     for line in lines:
         found = _LINE.search(_COLOURS.sub("", line))
         if found is None:
             continue
         file, function, message = found.groups()
         message = " ".join(message.split())
-        if _LOADS.search(file):
+        chosen = _DEVICE.match(message)
+        if chosen:
+            device = chosen.group(1)
+        elif message == _NONE_SUPPORTED and device:
+            reason = "OpenVINO supports no operator on the device %s, or there is no such device" % device
+            named.setdefault(one_line(reason, MOST_CHARACTERS), set())
+        elif _LOADS.search(file):
             if _REFUSES.search(message):
                 left_out.append(one_line(_PLACE.sub("", _CODE.sub("", message)), MOST_CHARACTERS))
         elif (_DIVIDES.search(function) or _DIVIDES.search(file)) and _REFUSES.search(message):

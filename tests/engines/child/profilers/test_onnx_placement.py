@@ -85,6 +85,18 @@ def test_an_error_of_a_provider_begins_with_its_sentence() -> None:
     assert read_reasons([line])[1] == "[ERROR] [OpenVINO] Device GPU is not available"
 
 
+def test_a_device_that_openvino_lacks_is_a_reason() -> None:
+    """All that onnxruntime-openvino 1.24.1 logs for `device_type=XYZ`. The provider stays, and takes no operator."""
+    lines = [
+        "[I:onnxruntime:Default, openvino_provider_factory.cc:186 ParseDeviceType] [OpenVINO-EP] Choosing Device: XYZ",
+        "2026 [I:onnxruntime:Default, openvino_parser_utils.cc:114 ParsePrecision] [OpenVINO] Precision is not set.",
+        "2026 [I:onnxruntime:Default, capability.cc:252 Execute] [OpenVINO-EP] Supported subgraphs on OpenVINO: 0",
+    ]
+    reason = "OpenVINO supports no operator on the device XYZ, or there is no such device"
+    assert read_reasons(lines) == ({reason: 0}, "")
+    assert read_reasons([*lines[:2], lines[2].replace(": 0", ": 2")]) == ({}, "")
+
+
 def test_a_model_with_thousands_of_kinds_of_operators_has_few_reasons() -> None:
     line = "t [I:onnxruntime:, cuda_execution_provider.cc:1 GetCapability] not found: %s node name: n%d"
     lines = [line % (f"T{kind}", n) for kind in range(2000) for n in range(1 + (kind == 1999))]
