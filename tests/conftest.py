@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from edgetop.analysis.faults import occurred
+from tests.support import plain_environment
 from tests.support.waiting import scaled
 
 # The same examples in every run, so that a change is judged by what it changed.
@@ -40,9 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _state_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What runs in this process registers its sessions where no user of edgetop finds them."""
+    """Sessions of this process are registered, and its settings are read, in folders that no user of edgetop has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name)))
         yield
 
 
@@ -58,7 +60,7 @@ def _no_internal_errors() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give programs under test, which inherit it, the environment of a user's shell."""
+    """Give programs under test, which inherit them, the signals of a user's shell."""
     config.option.timeout = scaled(float(config.getini("timeout")))
     _keep_folders_in_memory()
     # nohup and shells without job control make processes ignore these.
@@ -69,6 +71,12 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.dont_write_bytecode = False
     atexit.register(_silence_leak_reports)
     _compile_a_share(config)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart() -> None:
+    """Before the workers start, which inherit this, and after pytest has asked the caller's terminal for colours."""
+    plain_environment.enter()
 
 
 def _keep_folders_in_memory() -> None:

@@ -39,8 +39,8 @@ def trap(tmp_path: Path) -> Path:
 
 
 def run_in(folder: Path, home: Path, *command: str) -> "subprocess.CompletedProcess[str]":
-    variables = {name: value for name, value in environment(home).items() if name != "PYTHONPATH"}
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, timeout=100, check=False)
+    around = environment(home)
+    return subprocess.run(command, cwd=folder, env=around, capture_output=True, text=True, timeout=100, check=False)
 
 
 @pytest.mark.thorough

@@ -58,10 +58,7 @@ class Terminal:
         self.output = b""
         self._drawn = 0  # of it
         self._text = (0, "")  # how much of it `text` is
-        inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-        env = {**inherited, "TERM": "xterm-256color", "LANG": "C.UTF-8", **environment}
-        for name in ("COLUMNS", "LINES"):  # the terminal itself tells its size
-            env.pop(name, None)
+        env = {**os.environ, **environment}
         streams = (os.fdopen(os.dup(self._theirs)),) * 3
         if template:
             forked = commands.template(template)
