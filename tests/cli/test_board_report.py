@@ -117,7 +117,7 @@ def test_what_cannot_be_written_is_refused_before_anything_runs(arguments, code,
     done = edgetop("board-report", *arguments, home=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
     assert words in done.stderr
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < PATIENCE_S  # a report takes minutes
     assert (tmp_path / "there.tar.gz").read_bytes() == b"x"
 
 

@@ -20,7 +20,7 @@ from tests.support.commands import edgetop
 from tests.support.scripts import manifest
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of
-from tests.support.waiting import scaled, wait_until
+from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ def test_a_hook_that_prints_without_end_is_ended(source: str) -> None:
     watched.fold(Batch(5 * NS, events=(ended_event(5 * NS),)))
     begin_s = time.monotonic()
     watched.hooks.finish(grace_s=0.5)
-    assert time.monotonic() - begin_s < scaled(5)
+    assert time.monotonic() - begin_s < PATIENCE_S
 
 
 def test_what_a_hook_prints_last_is_kept_however_much_it_is(tmp_path: Path) -> None:

@@ -86,6 +86,12 @@ def test_a_line_says_in_words_how_it_goes() -> None:
     assert re.fullmatch(r"\. ".join(["1 minute 1 second", "Steady", *sentences]) + r"\.", line)
 
 
+@pytest.mark.parametrize("lines", [Lines(), PlainLines(10 * NS)])
+def test_an_input_that_is_refused_late_has_no_line_beside_the_error(lines: Lines | PlainLines) -> None:
+    view = view_of(Script().end("input-error"))
+    assert lines.text(view.replaced(progress=replace(view.progress, now_ns=5 * NS))) == ""
+
+
 def test_what_is_not_known_is_left_out() -> None:
     assert plain_line(view_of(None)) == "0 seconds. Loading."
 

@@ -4,6 +4,7 @@ import atexit
 import functools
 import json
 import os
+import re
 import select
 import selectors
 import signal
@@ -163,6 +164,11 @@ class Forked:
         self.stdout.close()
         self.stderr.close()
         self.wait()
+
+
+def complaints(done):
+    """The lines on stderr, but for those that tell of a model which takes seconds to load, as on a busy machine."""
+    return [line for line in done.stderr.splitlines() if not re.match(r"\d\d:\d\d:\d\d LOADING", line)]
 
 
 def _text(file):

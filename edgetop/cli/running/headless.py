@@ -120,6 +120,8 @@ class Lines:
         self._next_ns = QUIET_LOADING_NS
 
     def text(self, view: MonitorView) -> str:
+        if view.progress.end_reason == "input-error":  # reported in a line of its own
+            return ""
         now_ns, verdict = view.progress.now_ns, view.verdict
         states = (verdict.state, *(other.state for other in verdict.also))
         changed = states != self._printed and _is_worth_a_line(view)
