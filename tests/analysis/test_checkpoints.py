@@ -12,6 +12,7 @@ from edgetop.session.batch import Batch, merge
 from tests.support import scripts
 from tests.support.scripts import Script
 from tests.support.sessions import differences
+from tests.support.thorough import mostly_thorough
 
 RULES = (parse_rule("temp>61C for=3s"),)
 SESSIONS: dict[str, Callable[[], Script]] = {
@@ -24,7 +25,7 @@ SESSIONS: dict[str, Callable[[], Script]] = {
 }
 
 
-@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("name", mostly_thorough(SESSIONS, "with power", "throttled", "that leaks"))
 def test_an_analysis_that_resumes_finds_the_same(name: str) -> None:
     batches = SESSIONS[name]().batches
     half = len(batches) // 2

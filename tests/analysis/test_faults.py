@@ -58,7 +58,7 @@ PRINCIPAL: dict[str, set[str]] = {
 # Without those that are only asked, or not fed here.
 OF_TOKENS = ("positions", "prefill", "decode", "token_energy")
 FED = [name for name in FOLDS if name not in ("burst_hints", "responses", *OF_TOKENS)]
-CASES = mostly_thorough(FED, "latency", "slowdowns", "power", "events", "forecast", "memory_stages", "tracks")
+QUICK = ("latency", "slowdowns", "power", "tracks")
 SAYS_ITSELF = {"verdict", "alerts", "gates", "warnings", "unavailable"}
 
 
@@ -139,7 +139,7 @@ def test_every_fold_is_behind_a_guard(batches: list[Batch]) -> None:
 
 
 @pytest.mark.parametrize("feeding", [True, False], ids=["fed", "asked"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_thorough(FED, *QUICK))
 def test_a_fault_costs_what_is_made_of_the_fold(
     name: str, feeding: bool, batches: list[Batch], sound: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,7 +173,7 @@ def test_a_fault_in_response_times_costs_the_figures_of_the_stream(monkeypatch: 
     assert set(document["unavailable"]) == {"latency", "streams"}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", mostly_thorough(FED, *QUICK))
 def test_words_metrics_and_views_stand(name: str, batches: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
     break_fold(monkeypatch, name, feeding=True)
     analysis = folded(batches)

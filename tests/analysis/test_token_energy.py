@@ -78,14 +78,14 @@ def test_the_phases_are_told_apart(prefill_s, token_s, pause_s, averages):
 
 def test_the_stated_error_holds():
     hits = {"prefill": 0, "decode": 0}
-    for seed in range(30):
-        prefill_s = 0.15 + 3.85 * seed / 29
+    for seed in range(15):
+        prefill_s = 0.15 + 3.85 * seed / 14
         view = view_of(session(prefill_s, 0.04, 0.3, seconds=300, seed=seed))
         for name, expected in (("prefill", PREFILL_W * prefill_s / PROMPT), ("decode", DECODE_W * 0.04)):
             phase = getattr(view, name)
             assert phase is None or phase.error <= 0.3
             hits[name] += phase is not None and abs(phase.j_per_token / expected - 1) <= phase.error + 0.01
-    assert min(hits.values()) >= 24
+    assert min(hits.values()) >= 12
 
 
 def test_without_a_total_or_with_few_seconds_there_is_no_figure():

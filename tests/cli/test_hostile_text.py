@@ -43,6 +43,7 @@ from tests.support.recordings import record
 from tests.support.screens import opened, view_of
 from tests.support.scripts import ListFeed, hostile, throttled_by
 from tests.support.terminal import Terminal
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -243,7 +244,7 @@ SCREENS: tuple[tuple[str, ...], ...] = (
 
 @pytest.mark.parametrize(
     "text",
-    [*WAYS[:2], *(pytest.param(text, marks=pytest.mark.thorough) for text in WAYS[2:])],
+    mostly_thorough(WAYS, WAYS[1]),
     ids=shortly,
 )
 async def test_nothing_on_the_screen_does_anything(text: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from edgetop.cli import command_group
 from edgetop.cli.main import main
 from edgetop.errors import EXIT_INTERRUPTED
 from tests.support.commands import environment
+from tests.support.thorough import mostly_thorough
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.any_python]
@@ -28,7 +29,9 @@ def shell(line, home, **more):
     )
 
 
-@pytest.mark.parametrize("command", ["sessions", "stop", "attach", "report", "service demo"])
+@pytest.mark.parametrize(
+    "command", mostly_thorough(["sessions", "stop", "attach", "report", "service demo"], "sessions", "service demo")
+)
 def test_a_folder_that_was_removed_meanwhile_is_one_line(command, tmp_path):
     done = shell(f'mkdir gone && cd gone && rmdir "$PWD" && edgetop {command}', tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -151,7 +151,9 @@ def test_this_machine_captured_gives_the_same_sensors(tmp_path):
     assert {**live["board"], "cores": 0} == {**replayed["board"], "cores": 0}
 
 
-@pytest.mark.parametrize(("answer", "written"), [("y", True), ("n", False), ("", False)])
+@pytest.mark.parametrize(
+    ("answer", "written"), [("y", True), pytest.param("n", False, marks=pytest.mark.thorough), ("", False)]
+)
 def test_on_a_terminal_it_asks_first(answer, written, on_terminal, tmp_path):
     terminal = on_terminal("sensors", "--sysroot", ORIN, "--capture", tmp_path / "board.tar.gz", columns=200)
     terminal.wait_for("thermal_zone0: cdev0_trip_point", "[y/N]")

@@ -3,6 +3,7 @@
 import json
 import threading
 import time
+from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from edgetop.engines.child.ollama import runners
 from tests.support.commands import edgetop
 from tests.support.llama_server import LlamaServer
+from tests.support.thorough import mostly_thorough
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -83,7 +85,10 @@ def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
     assert figures["requests"] >= 3  # the one that ran at the start has no beginning
     usual_ms = 1000 * server.totals["tokens_predicted_seconds"] / (server.totals["tokens_predicted"] * 29 / 30)
     assert figures["itl"]["mean_ms"] == pytest.approx(usual_ms, rel=0.35)
-    assert figures["context"]["used_max"] == pytest.approx(33 + 30, abs=8)
+    if all(was_busy + is_busy < 2 or before == now for (was_busy, before), (is_busy, now) in pairwise(server.reads)):
+        assert figures["context"]["used_max"] == pytest.approx(33 + 30, abs=8)
+    else:  # on a busy machine: two reads in two requests, and none in the pause between them, see one long request
+        assert 33 + 30 - 8 <= figures["context"]["used_max"] <= 33 + server.totals["tokens_predicted"] + 30
     if shown.get("has_metrics", True):
         own = own_figures(tmp_path, "seen")
         assert figures["tokens_out"] >= 3 * 30
@@ -122,7 +127,9 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("case", HOSTILE)
+@pytest.mark.parametrize(
+    "case", mostly_thorough(HOSTILE, "a length that is too long", "deep JSON", "no text", "an error with escapes")
+)
 def test_a_hostile_answer_is_one_line(tmp_path, case):
     with LlamaServer(bodies={"/v1/chat/completions": HOSTILE[case]}) as server:
         words = ("--prompt", "hello", "--headless", "--no-record", "--runs", 2)

@@ -90,7 +90,7 @@ ALL = [
     Implementation("litert", "tflite", "thread"),
     Implementation("openvino", "onnx", "process"),
     Implementation("openvino", "onnx", "thread", like="openvino-process"),
-    Implementation("openvino", "openvino", "process"),
+    Implementation("openvino", "openvino", "process", like="openvino-process"),
     Implementation("openvino", "openvino", "thread", like="openvino-process"),
     Implementation("ncnn", "ncnn", "process"),
     Implementation("ncnn", "ncnn", "thread", like="ncnn-process"),

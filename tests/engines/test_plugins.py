@@ -20,6 +20,7 @@ from tests.support import plugins
 from tests.support.commands import start_python
 from tests.support.engine_runs import Heard, run_whole
 from tests.support.processes import is_running
+from tests.support.thorough import mostly_thorough
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -107,14 +108,19 @@ def test_one_that_behaves_runs(odd: Path) -> None:
     ("what", "stage", "words"),
     [
         ("raise@open", "model", "odd cannot open it: 'boom'"),
-        ("raise@inputs", "model", "engine odd: inputs failed: KeyError: 'boom'"),
-        ("raise@bind", "first", "engine odd: bind failed: KeyError: 'boom'"),
         ("raise@run", "first", "the first inference failed: 'boom'"),
-        ("raise@describe", "runtime", "engine odd: describe failed"),
         ("exit@open", "model", "odd cannot open it: SystemExit: 5"),
-        ("interrupt@inputs", "model", "engine odd: inputs failed: KeyboardInterrupt"),
-        ("speechless@open", "model", "odd cannot open it: Speechless"),
         ("bytes@open", "model", r"caf\udce9.odd"),
+        *(
+            pytest.param(*case, marks=pytest.mark.thorough)
+            for case in (
+                ("raise@inputs", "model", "engine odd: inputs failed: KeyError: 'boom'"),
+                ("raise@bind", "first", "engine odd: bind failed: KeyError: 'boom'"),
+                ("raise@describe", "runtime", "engine odd: describe failed"),
+                ("interrupt@inputs", "model", "engine odd: inputs failed: KeyboardInterrupt"),
+                ("speechless@open", "model", "odd cannot open it: Speechless"),
+            )
+        ),
     ],
 )
 def test_one_that_raises_ends_with_its_name_or_words(
@@ -160,8 +166,12 @@ def test_one_that_closes_the_pipe_to_edgetop_is_ended(odd: Path, monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    "given", ["5", "[1]", '[["x", [1], "float99"]]', '[["x", [1], "float32"], ["x", [1], "float32"]]', '"x"', "null"]
-)
+    "given",
+    mostly_thorough(
+        ["5", "[1]", '[["x", [1], "float99"]]', '[["x", [1], "float32"], ["x", [1], "float32"]]', '"x"', "null"],
+        "5", '[["x", [1], "float99"]]',
+    ),
+)  # fmt: skip
 def test_nonsense_names_the_engine(given: str, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_INPUTS", given)
     failed = heard(odd).one(Failed)
@@ -170,10 +180,11 @@ def test_nonsense_names_the_engine(given: str, odd: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "given",
-    [
-        "5", '{"providers": 5}', '{"providers": "CPU"}', '{"settings": [1]}', '{"asked": {}}',
-        '{"providers": ["CPU", null]}',
-    ],
+    mostly_thorough(
+        ["5", '{"providers": 5}', '{"providers": "CPU"}', '{"settings": [1]}', '{"asked": {}}',
+         '{"providers": ["CPU", null]}'],
+        '{"providers": "CPU"}', '{"providers": ["CPU", null]}',
+    ),
 )  # fmt: skip
 def test_a_description_that_is_nonsense_names_the_engine(
     given: str, odd: Path, monkeypatch: pytest.MonkeyPatch
@@ -185,10 +196,11 @@ def test_a_description_that_is_nonsense_names_the_engine(
 
 @pytest.mark.parametrize(
     "given",
-    [
-        "null", "[1]", '[-5, [["a", "A", "CPU", 1]]]', '[5, [["a", "A", "CPU", -1]]]', "[NaN, []]", "[5, null]",
-        '[1e300, [["a", "A", "CPU", 1]]]', '[0, [["a", "A", "CPU", 1]]]', '[5, [["a"]]]',
-    ],
+    mostly_thorough(
+        ["null", "[1]", '[-5, [["a", "A", "CPU", 1]]]', '[5, [["a", "A", "CPU", -1]]]', "[NaN, []]", "[5, null]",
+         '[1e300, [["a", "A", "CPU", 1]]]', '[0, [["a", "A", "CPU", 1]]]', '[5, [["a"]]]'],
+        "null", '[5, [["a", "A", "CPU", -1]]]', "[NaN, []]",
+    ),
 )  # fmt: skip
 def test_impossible_times_of_operators_are_refused_and_the_session_goes_on(
     given: str, odd: Path, monkeypatch: pytest.MonkeyPatch
@@ -214,12 +226,17 @@ def test_an_engine_gets_its_inputs_by_its_own_names(name: str, odd: Path, monkey
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        ("raise", "unusable failed: KeyError"),
-        ("interrupt", "KeyboardInterrupt"),
-        ("vanish", "exit status 7"),
         ("crash", "SIGSEGV"),
         ("hang", "said nothing"),
-        ("nothing", "usable"),
+        *(
+            pytest.param(*case, marks=pytest.mark.thorough)
+            for case in (
+                ("raise", "unusable failed: KeyError"),
+                ("interrupt", "KeyboardInterrupt"),
+                ("vanish", "exit status 7"),
+                ("nothing", "usable"),
+            )
+        ),
     ],
 )
 def test_the_list_of_engines_names_one_that_fails_and_has_the_others(

@@ -483,7 +483,9 @@ def test_foreign_row_groups_are_reported_and_not_destroyed(dead: Path, tmp_path:
         assert recording.problems
 
 
-@pytest.mark.parametrize("name", ["catalog", "the last segment", "00000099.journal"])
+@pytest.mark.parametrize(
+    "name", mostly_thorough(["catalog", "the last segment", "00000099.journal"], "the last segment")
+)
 @pytest.mark.parametrize("data", mostly_thorough([b"", b"\0" * 5_000, b"garbage" * 999], b"garbage" * 999))
 def test_a_journal_of_garbage_is_opened_with_what_is_sound(dead: Path, name: str, data: bytes) -> None:
     path = journal_of(dead)[-1] if name == "the last segment" else dead / "journal" / name

@@ -16,6 +16,7 @@ from edgetop.probe import edgetop_probe as layout
 from edgetop.taps.preload import preload_library, preloaded
 from edgetop.taps.ring import Ring
 from tests.support import openvino_models
+from tests.support.environments import CACHE
 
 pytestmark = pytest.mark.slow
 
@@ -30,8 +31,8 @@ def build(out, source, *options):
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory):
-    return preload_library(tmp_path_factory.mktemp("cache"))
+def library():
+    return preload_library(CACHE / "preload")
 
 
 def run(library, rings, *words):

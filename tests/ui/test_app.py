@@ -23,6 +23,7 @@ from edgetop.ui.panes import DRAWINGS
 from edgetop.ui.panes.explanations import EXPLANATIONS
 from tests.support.screens import NEVER_S, Opened, keys_that_stay, opened
 from tests.support.scripts import HOSTILE, SENSORS, Script, hostile, hot, measured, measured_with_power
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -833,7 +834,7 @@ def test_no_key_breaks_the_screen_at_any_size(todo: list[tuple[int, int] | str])
     asyncio.run(walk(measured_with_power(8).profile(), todo))
 
 
-@pytest.mark.parametrize("i", range(len(HOSTILE)))
+@pytest.mark.parametrize("i", mostly_thorough(range(len(HOSTILE)), 0, 2, 5, 6))
 async def test_hostile_text_does_not_break_the_screen(i: int) -> None:
     async with opened(hostile(HOSTILE[i]), (160, 50)) as screen:
         for keys in ((), ("5",), ("6",), ("7",)):

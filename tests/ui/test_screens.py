@@ -11,6 +11,7 @@ import pytest
 from tests.support.scenes import died, limited, profiled, throttled
 from tests.support.screens import opened
 from tests.support.scripts import Script, leaking, measured_with_power, paced
+from tests.support.thorough import mostly_thorough
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ SCENES: dict[str, tuple[Callable[[], Script], tuple[str, ...], dict[str, object]
 }
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", mostly_thorough(SIZES, "80x24", "200x60"))
 @pytest.mark.parametrize("scene", SCENES)
 async def test_the_screen_is_as_it_was_found_right(scene: str, size: str, request: pytest.FixtureRequest) -> None:
     script, keys, options = SCENES[scene]

@@ -64,7 +64,7 @@ def test_second_by_second_the_same_is_found(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", mostly_thorough(KINDS, 34))
-@pytest.mark.parametrize("late_s", [0.0, 2.5])
+@pytest.mark.parametrize("late_s", mostly_thorough([0.0, 2.5], 2.5))
 def test_a_look_each_second_sees_what_a_first_look_sees(seed: int, late_s: float) -> None:
     session = made(seed)
     cuts = tuple(float(second) for second in range(1, int(session.end_s)))
