@@ -83,8 +83,13 @@ def drawn(view: MonitorView, area: Area) -> dict[str, list[Line]]:
     return lines
 
 
-def every_line(view: MonitorView, area: Area) -> list[Line]:
-    return [line for lines in drawn(view, area).values() for line in lines]
+@cache
+def drawn_once(state: str, columns: int, rows: int, *, ascii_only: bool = False) -> dict[str, list[Line]]:
+    return drawn(view(state), area(columns, rows, ascii_only=ascii_only))
+
+
+def every_line(drawings: dict[str, list[Line]]) -> list[Line]:
+    return [line for lines in drawings.values() for line in lines]
 
 
 every_state = pytest.mark.parametrize("state", [*STATES, *FOREIGN])
@@ -95,7 +100,7 @@ own_states = pytest.mark.parametrize("state", STATES)
 @every_state
 def test_no_unscrollable_pane_has_more_rows_than_its_height(state: str) -> None:
     for columns, rows in sizes_for(state):
-        lines = drawn(view(state), area(columns, rows))
+        lines = drawn_once(state, columns, rows)
         for name, drawing in DRAWINGS.items():
             assert drawing.scrolls or len(lines[name]) <= rows, (name, columns, rows)
 
@@ -104,7 +109,7 @@ def test_no_unscrollable_pane_has_more_rows_than_its_height(state: str) -> None:
 @every_state
 def test_no_line_is_longer_than_the_pane_is_wide(state: str) -> None:
     for columns, rows in sizes_for(state):
-        for name, lines in drawn(view(state), area(columns, rows)).items():
+        for name, lines in drawn_once(state, columns, rows).items():
             longest = max((width(line) for line in lines), default=0)
             assert longest <= columns, (name, columns, rows)
 
@@ -112,26 +117,26 @@ def test_no_line_is_longer_than_the_pane_is_wide(state: str) -> None:
 @own_states
 def test_where_hardly_anything_fits_nothing_breaks(state: str) -> None:
     for columns, rows in NARROW:
-        lines = drawn(view(state), area(columns, rows))
+        lines = drawn_once(state, columns, rows)
         for name, drawing in DRAWINGS.items():
             assert drawing.scrolls or len(lines[name]) <= rows, (name, columns, rows)
 
 
 @every_state
 def test_every_style_is_one_that_themes_have(state: str) -> None:
-    spans = [span for line in every_line(view(state), area(80, 18)) for span in line]
+    spans = [span for line in every_line(drawn_once(state, 80, 18)) for span in line]
     assert {span.style for span in spans} <= set(load_theme("dark").styles)
 
 
 @every_state
 def test_nothing_that_is_drawn_acts_on_the_terminal(state: str) -> None:
-    for line in every_line(view(state), area(80, 18)):
+    for line in every_line(drawn_once(state, 80, 18)):
         assert plain(line).isprintable(), line
 
 
 @every_state
 def test_ascii_is_complete(state: str) -> None:
-    for name, lines in drawn(view(state), area(120, 14, ascii_only=True)).items():
+    for name, lines in drawn_once(state, 120, 14, ascii_only=True).items():
         assert all(plain(line).isascii() for line in lines), name
     for drawing in DRAWINGS.values():
         assert drawing.title(view(state), area(80, 18, ascii_only=True)).isascii()
@@ -140,7 +145,7 @@ def test_ascii_is_complete(state: str) -> None:
 @own_states
 def test_no_character_has_a_width_that_terminals_disagree_about(state: str) -> None:
     for columns, rows in ((80, 18), (120, 14), (200, 40)):
-        characters = {c for line in every_line(view(state), area(columns, rows)) for c in plain(line)}
+        characters = {c for line in every_line(drawn_once(state, columns, rows)) for c in plain(line)}
         assert {c for c in characters if unicodedata.east_asian_width(c) not in ("N", "Na", "H")} == set()
         assert all(cell_len(c) == 1 for c in characters)
 
@@ -148,7 +153,7 @@ def test_no_character_has_a_width_that_terminals_disagree_about(state: str) -> N
 @own_states
 def test_nothing_of_an_ordinary_session_is_cut_at_80_columns(state: str) -> None:
     for columns, rows in ((80, 18), (80, 1), (120, 14), (95, 12), (119, 20)):
-        for name, lines in drawn(view(state), area(columns, rows)).items():
+        for name, lines in drawn_once(state, columns, rows).items():
             if name != "header":  # of names there may be more than fits
                 assert not any(plain(line).rstrip().endswith(">") for line in lines), (name, columns)
 
@@ -160,14 +165,14 @@ def test_drawing_again_gives_the_same(state: str) -> None:
 
 def test_foreign_text_is_shown_literally() -> None:
     markup, escapes = HOSTILE[0], HOSTILE[1]
-    shown = "\n".join(plain(line) for line in every_line(view("hostile 0"), area(200, 40)))
+    shown = "\n".join(plain(line) for line in every_line(drawn_once("hostile 0", 200, 40)))
     assert markup in shown
-    shown = "\n".join(plain(line) for line in every_line(view("hostile 1"), area(200, 40)))
+    shown = "\n".join(plain(line) for line in every_line(drawn_once("hostile 1", 200, 40)))
     assert "\\x1b[31mred\\x1b[2J\\x1b]0;owned\\x07" in shown
     assert escapes not in shown
 
 
 def test_before_any_data_every_pane_says_so_without_a_number() -> None:
-    for name, lines in drawn(view("nothing"), area(80, 18)).items():
+    for name, lines in drawn_once("nothing", 80, 18).items():
         text = "\n".join(plain(line) for line in lines)
         assert not any(unit in text for unit in (" 0.0", "nan", "None", "inf")), name
