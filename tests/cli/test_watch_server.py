@@ -3,7 +3,6 @@
 import json
 import threading
 import time
-from itertools import pairwise
 
 import pyarrow.parquet as pq
 import pytest
@@ -63,6 +62,25 @@ def test_parallel_clients_send_requests_at_the_same_time(tmp_path):
     [{}, *(pytest.param({lacks: False}, marks=pytest.mark.thorough) for lacks in ("has_slots", "has_metrics"))],
 )
 def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
+    for attempt in range(4):  # where other programs keep edgetop from reading, two requests may be seen as one
+        server, figures = read_beside_others(tmp_path, f"seen-{attempt}", shown)
+        tokens = server.totals["tokens_predicted"]
+        usual_ms = 1000 * server.totals["tokens_predicted_seconds"] / (tokens * 29 / 30)
+        found = {"itl": figures["itl"]["mean_ms"], "context": figures["context"]["used_max"]}
+        expected = {"itl": pytest.approx(usual_ms, rel=0.35), "context": pytest.approx(33 + 30, abs=8)}
+        if shown.get("has_metrics", True):
+            own = own_figures(tmp_path, f"seen-{attempt}")
+            assert figures["tokens_out"] >= 3 * 30
+            assert shown == {} or figures["tokens_out"] % 30 == 0  # slots also show a request that has not ended
+            # Requests under way at the beginning or the end count in one of the two figures only.
+            found["rate"], expected["rate"] = figures["decode_tok_s"], pytest.approx(own["decode_tok_s"], rel=0.3)
+        if found == expected:
+            break
+    assert found == expected
+
+
+def read_beside_others(tmp_path, name, shown):
+    """A server with another client, and the figures of the session that watched it."""
     with LlamaServer(gap_s=0.02, prefill_s=0.1, **shown) as server:
         over = threading.Event()
 
@@ -73,28 +91,17 @@ def test_a_server_that_others_use_is_read_without_a_request(tmp_path, shown):
                 time.sleep(0.4)
 
         thread = threading.Thread(target=load)
-        words = ("--headless", "--runs", 4, "-o", "seen")
+        words = ("--headless", "--runs", 4, "-o", name)
         thread.start()
         done = edgetop("watch", "--url", server.url, *words, home=tmp_path)
         over.set()
         thread.join()
     assert done.returncode == 0, done.stderr
     assert server.requests == []
-    figures = generation(tmp_path, "seen")
+    figures = generation(tmp_path, name)
     assert figures["seen_by"] == "server"
     assert figures["requests"] >= 3  # the one that ran at the start has no beginning
-    usual_ms = 1000 * server.totals["tokens_predicted_seconds"] / (server.totals["tokens_predicted"] * 29 / 30)
-    assert figures["itl"]["mean_ms"] == pytest.approx(usual_ms, rel=0.35)
-    if all(was_busy + is_busy < 2 or before == now for (was_busy, before), (is_busy, now) in pairwise(server.reads)):
-        assert figures["context"]["used_max"] == pytest.approx(33 + 30, abs=8)
-    else:  # on a busy machine: two reads in two requests, and none in the pause between them, see one long request
-        assert 33 + 30 - 8 <= figures["context"]["used_max"] <= 33 + server.totals["tokens_predicted"] + 30
-    if shown.get("has_metrics", True):
-        own = own_figures(tmp_path, "seen")
-        assert figures["tokens_out"] >= 3 * 30
-        assert shown == {} or figures["tokens_out"] % 30 == 0  # slots also show a request that has not ended
-        # Requests under way at the beginning or the end count in one of the two figures only.
-        assert figures["decode_tok_s"] == pytest.approx(own["decode_tok_s"], rel=0.3)
+    return server, figures
 
 
 def test_a_server_that_goes_away_is_one_line_and_the_recording_is_whole(tmp_path):

@@ -21,6 +21,8 @@ import termios
 import threading
 import traceback
 
+from edgetop import frozen
+
 
 def load_commands():
     """The command line, and what it would import late: else each command spends more on that than on its work."""
@@ -40,7 +42,16 @@ def load_commands():
                 importlib.import_module(module.name)
     forked_helpers.import_early()
     forked_helpers.install()
+    compile_values()
     return main.main
+
+
+def compile_values():
+    """Compile what classes of values compile when they are first used: that is a fifth of a short command's time."""
+    for module in [module for name, module in sys.modules.items() if name.startswith("edgetop.")]:
+        for each in vars(module).values():
+            if isinstance(each, type) and vars(each).get("__init__") is frozen._first_init:
+                frozen._compiled(object.__new__(each), "__init__", frozen._init)
 
 
 def load_late(arguments):
@@ -59,6 +70,7 @@ def load_screen():
 
     from tests.support import screen_program
 
+    compile_values()
     return lambda arguments: screen_program.main(arguments[0], int(arguments[1]))
 
 

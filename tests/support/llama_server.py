@@ -23,7 +23,6 @@ class LlamaServer:
     bodies: dict = field(default_factory=dict)
     totals: dict = field(default_factory=dict)
     requests: list = field(default_factory=list)
-    reads: list = field(default_factory=list)  # of slots: if one was busy, and the tokens of ended requests
 
     def __post_init__(self):
         names = (
@@ -76,7 +75,6 @@ class LlamaServer:
                 text = "".join(f"llamacpp:{name}_total {value}\n" for name, value in self.totals.items())
                 status, body = 200, f"# HELP llamacpp:x y\n{text}"
             elif handler.path == "/slots" and self.has_slots:
-                self.reads.append((0 in self.slots, self.totals["tokens_predicted"]))
                 status, body = 200, json.dumps([self.slots.get(0, {"id": 0, "is_processing": False})])
             elif handler.path == "/v1/models":
                 status, body = 200, json.dumps({"data": [{"id": "tiny"}]})
