@@ -11,11 +11,13 @@ from typing import Any, TypeVar
 from edgetop.analysis.longer_operators import LongerOperators
 from edgetop.analysis.slow_inputs import SlowInputs
 from edgetop.session.engine_events import GarbageCollected, ProfileBurst, ProfileBursts, SlowInference
-from edgetop.session.event_kinds import Competing, MemoryTaken, SensorSlow
+from edgetop.session.event_kinds import Competing, GpuCompeting, MemoryTaken, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
-KINDS: tuple[type[Body], ...] = (Competing, MemoryTaken, SlowInference, GarbageCollected, ProfileBurst, SensorSlow)
+KINDS: tuple[type[Body], ...] = (
+    Competing, GpuCompeting, MemoryTaken, SlowInference, GarbageCollected, ProfileBurst, SensorSlow,
+)  # fmt: skip
 # Time after a second within which an event may explain it. Choice: an event that comes later was not known when the
 # second was judged live. Larger: a report gives reasons that the live screen could not know; smaller: a process that is
 # reported late is not named.
@@ -97,18 +99,21 @@ class EventIndex:
         last = bisect_left(ends, (end_ns + KNOWN_WITHIN_S * NS,))
         return any(begun_ns < end_ns for _, begun_ns in ends[first:last])
 
-    def competitor_at(self, second: int) -> tuple[str, bool]:
+    def competitor_at(self, second: int, kind: type[Competing] | type[GpuCompeting] = Competing) -> tuple[str, bool]:
         """Return `(name, began)` for the busy process that was reported nearest to the session second `second`.
+
+        `kind` says whether processes that took the CPU or the GPU count.
 
         `began`: whether the process had just started, and was reported within 3 s of `second`. The name is "" if no
         process was reported near `second`.
         """
         about = range(second - NAMED_BEFORE_S, second + KNOWN_WITHIN_S + 1)
-        near = [dated for one in about for dated in self.in_second(Competing, one)]
+        near = [dated for one in about for dated in self.in_second(kind, one)]
         if not near:
             return "", False
         t_ns, nearest = min(near, key=lambda dated: abs(dated[0] - second * NS))
-        return nearest.name, bool(nearest.began) and abs(t_ns - second * NS) <= KNOWN_WITHIN_S * NS
+        began = isinstance(nearest, Competing) and bool(nearest.began)
+        return nearest.name, began and abs(t_ns - second * NS) <= KNOWN_WITHIN_S * NS
 
     def competitors(self, start_s: int, end_s: int) -> tuple[str, float] | None:
         """Return `(name, percent)`: the process with the highest CPU use between two session seconds, and this CPU use.
@@ -125,6 +130,16 @@ class EventIndex:
             return None
         name = max(most, key=lambda name: (most[name], name))
         return name, most[name]
+
+    def gpu_competitor(self, start_s: int, end_s: int) -> tuple[str, float] | None:
+        """Return `(name, percent)`: the process that used the GPU most between two session seconds, or None.
+
+        Only the last 15 minutes of the span are searched. The result is None if no process was reported.
+        """
+        begin_s = max(start_s, end_s - FAR_BACK_S)
+        near = [one for t_ns, one in self._events[GpuCompeting] if begin_s - 1 <= t_ns // NS <= end_s + 1]
+        most = max(near, key=lambda one: (one.gpu_pct, one.name), default=None)
+        return None if most is None else (most.name, float(most.gpu_pct))
 
     def memory_taker(self, start_s: int, end_s: int) -> MemoryTaken | None:
         """Return the report of the greatest rise of a program's memory before or during a span of time, or None.

@@ -24,7 +24,7 @@ MAX_LASTING = 200
 QUIET = frozenset(
     {
         "profile-burst", "profile-bursts", "profile-burst-begins", "slow-inference", "garbage-collected", "sensor-slow",
-        "competing", "memory-taken",
+        "competing", "gpu-competing", "memory-taken",
         "throttle-begin", "throttle-end", "ab-quad",
     }
 )  # fmt: skip

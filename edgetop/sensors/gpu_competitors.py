@@ -8,18 +8,23 @@ NVML counts processes by the ids that the host has, so in a container the engine
 
 import importlib
 import os
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from edgetop.sensors.nvml import DRIVER
+from edgetop.sensors.process_table import HOST
 from edgetop.sensors.root import Root
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, sensor
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, SensorEvent, sensor
+from edgetop.session.event_kinds import GpuCompeting
 
 NAME = "load/gpu-others"
 CADENCE_S = 2.0
 MOST_PCT = 100
+NAMED_PCT = 10.0  # load of other processes from which the largest is named
+AGAIN_S = 30.0  # time after which the same name is reported again
 # What /proc/self/ns/pid is outside of containers: PROC_PID_INIT_INO of include/linux/proc_ns.h.
 OF_HOST = "pid:[4026531836]"
 IN_CONTAINER = "in a container, the process ids of NVML are unknown"
@@ -35,13 +40,14 @@ class _Usage:
         """
         self._nvml, self._handle, self._ours = nvml, handle, ours
         self._since_us = 0  # time of the last sample, as NVML counts
+        self.largest = (0, 0.0)  # process with the highest load at the last call, and this load in percent
 
     def load_pct(self) -> float | Gap:
         """Return the load that processes other than the engine and edgetop put on the GPU, in percent.
 
         The load is that since the last call. At the first call the result is a gap.
         """
-        is_first = self._since_us == 0
+        is_first, self.largest = self._since_us == 0, (0, 0.0)
         try:
             samples = self._nvml.nvmlDeviceGetProcessUtilization(self._handle, self._since_us)
         except self._nvml.NVMLError as error:
@@ -57,7 +63,29 @@ class _Usage:
         for one in fresh:
             if one.pid not in self._ours:
                 loads.setdefault(int(one.pid), []).append(int(one.smUtil))
-        return min(float(sum(sum(load) / len(load) for load in loads.values())), float(MOST_PCT))
+        means = {pid: sum(load) / len(load) for pid, load in loads.items()}
+        self.largest = max(means.items(), key=lambda one: (one[1], -one[0]), default=self.largest)
+        return min(float(sum(means.values())), float(MOST_PCT))
+
+
+class _Names:
+    """Makes an event that names the process which uses a GPU most, if others use it enough to slow the engine."""
+
+    def __init__(self, root: Root, now: Callable[[], float]) -> None:
+        self.events: list[SensorEvent] = []
+        self._root, self._now = root, now
+        self._reported = "", float("-inf")  # name, and when, in s
+
+    def note(self, load_pct: float, largest: tuple[int, float]) -> None:
+        """Note the load of all other processes on a GPU, and the largest of them as (process id, percent)."""
+        pid, percent = largest
+        if load_pct < NAMED_PCT or not pid:
+            return
+        name, at_s = self._root.line(f"proc/{pid}/comm") or f"process {pid}", self._now()
+        if name != self._reported[0] or at_s - self._reported[1] >= AGAIN_S:
+            self._reported = name, at_s
+            text = f"other processes took the GPU: {name} {percent:.0f} %"
+            self.events.append(SensorEvent(GpuCompeting(name, round(percent, 1)), text))
 
 
 def discover_engine(pid: int, root: Root, load: Callable[[str], Any] = importlib.import_module) -> Found:
@@ -71,10 +99,17 @@ def discover_engine(pid: int, root: Root, load: Callable[[str], Any] = importlib
     return discover_on_gpus(pid, load, str(Path("/proc/self/ns/pid").readlink()))
 
 
-def discover_on_gpus(pid: int, load: Callable[[str], Any], namespace: str) -> Found:
+def discover_on_gpus(
+    pid: int,
+    load: Callable[[str], Any],
+    namespace: str,
+    root: Root = HOST,
+    now: Callable[[], float] = time.monotonic,
+) -> Found:
     """Return what `discover_engine` returns on a machine with NVIDIA's driver.
 
-    `namespace` is the name of this process's namespace of process ids, such as `pid:[4026531836]`.
+    `namespace` is the name of this process's namespace of process ids, such as `pid:[4026531836]`. `root` has the files
+    of processes, and `now` returns the present time in seconds.
     """
     try:
         nvml = load("pynvml")
@@ -92,13 +127,19 @@ def discover_on_gpus(pid: int, load: Callable[[str], Any], namespace: str) -> Fo
     if not usages:
         return Found(missing=(Missing(NAME, "this GPU does not report the load of single processes"),))
     info = sensor("load", "gpu-others", "NVML", note="of processes other than the engine and edgetop")
-    return Found((Reader((info,), partial(_most, usages), CADENCE_S, "other processes on the GPU"),))
+    names = _Names(root, now)
+    read = partial(_most, usages, names)
+    return Found((Reader((info,), read, CADENCE_S, "other processes on the GPU", events=names.events),))
 
 
-def _most(usages: list[_Usage]) -> list[float | Gap]:
+def _most(usages: list[_Usage], names: _Names) -> list[float | Gap]:
     read = [usage.load_pct() for usage in usages]
-    known = [value for value in read if isinstance(value, float)]
-    return [max(known)] if known else [read[0]]
+    known = [(value, usage.largest) for value, usage in zip(read, usages, strict=True) if isinstance(value, float)]
+    if not known:
+        return [read[0]]
+    load_pct, largest = max(known)
+    names.note(load_pct, largest)
+    return [load_pct]
 
 
 def _is_supported(nvml: Any, handle: Any) -> bool:

@@ -194,6 +194,15 @@ class SensorSlow(Body):
 
 
 @frozen
+class GpuCompeting(Body):
+    """Other processes used the GPU. `name` is the process that used most, and `gpu_pct` its share of the time."""
+
+    kind = "gpu-competing"
+    name: str
+    gpu_pct: int | float
+
+
+@frozen
 class Competing(Body):
     """Other processes took CPU time.
 
@@ -408,8 +417,8 @@ _CLASSES: tuple[type[Body], ...] = (
     OutputsKept, SlowInference, GarbageCollected, ProfilerChosen, FallbackReasons, RooflineMeasured, ProfileBurst,
     ProfileBursts,
     TurnsBegan, LoadBegan, TurnsSettled, QuadDone,
-    SensorMissing, SensorSlow, Competing, MemoryTaken, ThreadsUsed, ClockSource, SettingChanged, LimitReached,
-    OomKilled,
+    SensorMissing, SensorSlow, Competing, GpuCompeting, MemoryTaken, ThreadsUsed, ClockSource, SettingChanged,
+    LimitReached, OomKilled,
     ProgramEnded, RecordingTrouble, RecordingRestored, RecordingCaughtUp, RecordingMoved, SessionImported, ToolSummary,
     CoarseTimes, ThrottleBegan, ThrottleEnded, SlowdownBegan, AlertBegan,
 )  # fmt: skip

@@ -39,7 +39,8 @@ def _named(screen: "MonitorScreen") -> str:
     now = (view.contended_now,) if view.contended_now else ()
     clues = [clue for of in chosen for clue in of.evidence]
     clues += [*now, *(clue for of in reversed(view.slowdowns) for clue in of.evidence)]
-    return next((clue.name for clue in clues if clue.kind in ("process", "process-now", "process-memory")), "")
+    kinds = ("process", "process-gpu", "process-now", "process-memory")
+    return next((clue.name for clue in clues if clue.kind in kinds), "")
 
 
 def _show(screen: "MonitorScreen", processes: Processes, found: OtherProcess) -> None:

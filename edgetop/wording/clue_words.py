@@ -31,7 +31,7 @@ _NAMES = {
     GPU_OF_OTHERS: "the load of other processes on the GPU",
     MEMORY_PER_CYCLE: "what the memory moves in a clock cycle",
 }  # fmt: skip
-_OF_PROCESS = ("process", "process-now", "process-memory", "between")  # kinds whose name is no sensor
+_OF_PROCESS = ("process", "process-gpu", "process-now", "process-memory", "between")  # kinds whose name is no sensor
 
 
 def clue_words(clue: Clue, begin_s: int | None = None, *, has_ids: bool = False) -> str:
@@ -77,6 +77,8 @@ def _words(clue: Clue, when: str, *, has_ids: bool) -> str:  # noqa: C901, PLR09
             return f"{name} stood at {measured} before it and in it"
         case "process":
             return f"{name} took {value:.0f} % of a core"
+        case "process-gpu":
+            return f"{name} took {value:.0f} % of the GPU"
         case "process-now":
             return f"{name} {value:.0f} %"
         case "process-memory":

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from edgetop.analysis.event_index import KNOWN_WITHIN_S, EventIndex
 from edgetop.session.engine_events import ProfileBurst, SlowInference
-from edgetop.session.event_kinds import Competing, MemoryTaken, SensorSlow
+from edgetop.session.event_kinds import Competing, GpuCompeting, MemoryTaken, SensorSlow
 from edgetop.session.events import Body, Event
 from edgetop.session.seconds import NS
 
@@ -88,6 +88,20 @@ def test_a_process_is_named_for_35_s_and_if_it_is_reported_3_s_late(told_s: int,
 def test_the_process_of_now_was_reported_in_the_last_35_s(told_s: int, is_named: bool) -> None:
     event_index = witnesses_of(event(told_s * NS, Competing("stress", 90.0)))
     assert event_index.competitor_now(100) == (("stress", 90.0) if is_named else ("", 0.0))
+
+
+def test_processes_on_the_gpu_are_named_apart_from_those_on_the_cpu() -> None:
+    event_index = witnesses_of(
+        event(30 * NS, Competing("make", 150.0)),
+        event(30 * NS, GpuCompeting("blender", 60.0)),
+        event(40 * NS, GpuCompeting("ffmpeg", 85.5)),
+        event(60 * NS, GpuCompeting("later", 99.0)),
+    )
+    assert event_index.competitor_at(31) == ("make", False)
+    assert event_index.competitor_at(31, GpuCompeting) == ("blender", False)
+    assert event_index.gpu_competitor(29, 45) == ("ffmpeg", 85.5)
+    assert event_index.gpu_competitor(10, 20) is None
+    assert event_index.competitors(29, 45) == ("make", 150.0)
 
 
 def test_the_program_that_took_most_memory_near_a_slowdown_is_found() -> None:

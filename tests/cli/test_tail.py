@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.session.batch import Batch
+from edgetop.session.seconds import NS
+from tests.analysis.test_ab import TURNS, batches_of, run_of
 from tests.support.commands import edgetop
 from tests.support.recordings import record
 from tests.support.scripts import paced
+from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of, stretch
 
 
@@ -37,6 +41,14 @@ def test_an_even_session_has_none(home: Path) -> None:
     done = edgetop("tail", "even.edgetop", home=home)
     assert (done.returncode, done.stdout) == (0, "")
     assert "no inference stands out" in done.stderr
+
+
+def test_a_session_of_two_models_is_not_called_even(home: Path) -> None:
+    ends = Batch(TURNS.end_ns + NS, events=(ended_event(TURNS.end_ns + NS, "duration"),))
+    record(home / "ab.edgetop", [*batches_of(TURNS, run_of(TURNS, 1.0)), ends])
+    done = edgetop("tail", "ab.edgetop", home=home)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("an A/B session has no tail")
 
 
 def test_a_session_whose_figures_are_lost_is_not_called_even(home: Path) -> None:

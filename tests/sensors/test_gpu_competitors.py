@@ -8,8 +8,10 @@ import pytest
 
 from edgetop.sensors.gpu_competitors import IN_CONTAINER, NAME, OF_HOST, discover_engine, discover_on_gpus
 from edgetop.sensors.root import Root
-from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Values
+from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Notifying, Reader, Values
+from edgetop.session.event_kinds import GpuCompeting
 from tests.support.fake_nvml import FakeGpu, FakeNvml, discrete
+from tests.support.trees import plant
 
 ENGINE, OTHER, THIRD = 4711, 4712, 4713
 FIRST = [Gap("the first reading")]
@@ -85,3 +87,30 @@ def test_without_the_driver_or_bindings_nothing_is_said(tmp_path: Path) -> None:
 
     assert discover_engine(ENGINE, Root(tmp_path), load) == Found()
     assert discover_on_gpus(ENGINE, load, OF_HOST) == Found()
+
+
+def test_the_largest_other_process_is_named_as_for_the_cpu(tmp_path: Path) -> None:
+    root = plant(tmp_path, {f"proc/{OTHER}/comm": "blender\n"})
+    gpu, idle, clock = discrete(), discrete(), [0.0]
+    of = discover_on_gpus(ENGINE, lambda _: FakeNvml(idle, gpu), OF_HOST, root, lambda: clock[0])
+    (source,) = of.sources
+    assert isinstance(source, Notifying)
+
+    def told(at_s: float, *samples: tuple[int, int]) -> list[object]:
+        clock[0] = at_s
+        stamp = int(at_s * 1e6) + 1
+        gpu.answers["nvmlDeviceGetProcessUtilization"] = [sample(pid, stamp, percent) for pid, percent in samples]
+        idle.answers["nvmlDeviceGetProcessUtilization"] = [sample(ENGINE, stamp, 9)]
+        source.read()
+        return [(event.body, event.message) for event in source.take_events()]
+
+    assert told(0, (OTHER, 90)) == []  # of the time before the session
+    blender = GpuCompeting("blender", 61.0), "other processes took the GPU: blender 61 %"
+    assert told(2, (OTHER, 61), (THIRD, 20), (ENGINE, 80)) == [blender]
+    assert told(4, (OTHER, 61)) == []
+    assert told(6, (OTHER, 5), (THIRD, 4)) == []
+    name = f"process {THIRD}"
+    assert told(8, (THIRD, 50)) == [(GpuCompeting(name, 50.0), f"other processes took the GPU: {name} 50 %")]
+    assert told(31, (THIRD, 50)) == []
+    assert [body.kind for body, _ in told(39, (THIRD, 50))] == ["gpu-competing"]  # type: ignore[attr-defined, misc]
+    assert isinstance(source, Reader)

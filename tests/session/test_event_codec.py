@@ -78,6 +78,7 @@ def test_the_threads_of_a_burst_have_keys_of_their_own() -> None:
         ("slow-inference", {"preempted": 1}),
         ("ab-turns", {"begin_ns": 1, "turn_ns": "2", "order": "ABBA"}),
         ("competing", {"name": None, "cpu_pct": 3}),
+        ("gpu-competing", {"name": "blender", "gpu_pct": "all"}),
     ],
 )
 def test_what_is_not_known_or_does_not_fit_is_kept_as_it_came(kind: str, data: dict[str, Any]) -> None:

@@ -32,6 +32,7 @@ WORDS = [
         Clue("between", "cls.onnx", value=3.0, usual=0.0556),
         "calls of cls.onnx now come between: 3.0 for each of its own, 0.06 before",
     ),
+    (Clue("process-gpu", "blender", value=84.6), "blender took 85 % of the GPU"),
     (Clue("taken", WAIT, value=350.0), "run-queue wait was 350 ms/s"),
     (
         Clue("taken-from-start", OTHERS, value=165.0, share=0.98),

@@ -22,6 +22,7 @@ ClueKind = Literal[
     "all-along",  # other processes took the CPU before and during the slowdown, in `share` of the slow time
     "stood",  # the signal `name` had this value before and during the slowdown
     "process",  # the process `name` took `value` % of a core
+    "process-gpu",  # the process `name` used the GPU for `value` % of the time
     "process-now",  # the process `name` took `value` % of a core in the last seconds
     "process-memory",  # the process `name` took `usual` MiB of memory since the session began, and holds `value` MiB
     "between",  # `value` calls of the stream `name` came between two calls of this one, and `usual` before

@@ -1,6 +1,7 @@
 """The state of the search for slowdowns up to some second: the baseline, and the slowdowns found, with their causes."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +23,7 @@ from edgetop.analysis.slowdowns.from_start import (
 from edgetop.analysis.slowdowns.levels import NEPER, WindowCutter, levels
 from edgetop.analysis.slowdowns.refusal import find_refusals
 from edgetop.analysis.slowdowns.serialization import fork
-from edgetop.analysis.slowdowns.signals import Cause, Signals
+from edgetop.analysis.slowdowns.signals import GPU_OF_OTHERS, Cause, Signals
 from edgetop.analysis.slowdowns.slow_span import CERTAIN, Span
 from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Rows, Slowdown, SlowdownsView
 from edgetop.analysis.slowdowns.stages import Stage, Stages
@@ -314,6 +315,22 @@ def _process(signals: Signals, start_s: int, end_s: int) -> Clue | None:
     return Clue("process", most[0], value=most[1]) if most else None
 
 
+def _contenders(clues: Sequence[Clue], signals: Signals, start_s: int, end_s: int) -> list[Clue]:
+    """Return an observation on the process that took most of the CPU, and on that which took most of the GPU.
+
+    `clues` is the evidence of a contention: it says whether the CPU or the GPU was taken. The one that it names first
+    comes first. A process that was not reported between the session seconds `start_s` and `end_s` is left out.
+    """
+    found: list[Clue | None] = []
+    for of_gpu in dict.fromkeys(clue.name == GPU_OF_OTHERS for clue in clues if not clue.also):
+        if of_gpu:
+            most = signals.events.gpu_competitor(start_s, end_s)
+            found.append(Clue("process-gpu", most[0], value=most[1]) if most else None)
+        else:
+            found.append(_process(signals, start_s, end_s))
+    return [clue for clue in found if clue]
+
+
 def _is_reported(slowdown: Slowdown, until_s: int, signals: Signals) -> bool:
     """Whether the slowdown is shown to users. `until_s` is the present session second.
 
@@ -382,8 +399,8 @@ def _slowdown(stage: Stage, signals: Signals, until_s: int, sigma: float) -> Slo
     if sigma > TOO_SCATTERED or evidence.late_s:
         start_s = min(evidence.begins_s(finding.cause, start_s), stage.end_s or until_s)
     if finding.cause == "contention":  # The name of the process comes first.
-        named = _process(signals, start_s, until_s if stage.end_s is None else stage.end_s)
-        clues = (named, *clues) if named else clues
+        named = _contenders(clues, signals, start_s, until_s if stage.end_s is None else stage.end_s)
+        clues = (*named, *clues)
     if finding.cause == "memory-pressure":
         taken = signals.events.memory_taker(start_s, until_s if stage.end_s is None else stage.end_s)
         if taken:

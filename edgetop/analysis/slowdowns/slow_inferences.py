@@ -29,7 +29,7 @@ from edgetop.analysis.tracks import Bools, Floats
 from edgetop.frozen import frozen
 from edgetop.session.engine_events import GarbageCollected, ProfileBurst
 from edgetop.session.engine_events import SlowInference as Counted
-from edgetop.session.event_kinds import SensorSlow
+from edgetop.session.event_kinds import Competing, GpuCompeting, SensorSlow
 from edgetop.session.median import median
 from edgetop.session.seconds import NS
 
@@ -254,7 +254,9 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
             cause = "migration"
         if cause == "unexplained" and _others_were_busy(second, signals):
             cause = "beside"
-    who, began = events.competitor_at(second) if cause in ("contention", "beside") else ("", False)
+    # The engine's own counters show a wait for the CPU, so that a contention which they do not prove is of the GPU.
+    taken = GpuCompeting if cause == "contention" and counted is not None and not proven else Competing
+    who, began = events.competitor_at(second, taken) if cause in ("contention", "beside") else ("", False)
     share, *others = measured.values() or (None,)
     also = tuple(zip(list(measured)[1:], others, strict=True))
     place = (counted.input, counted.inputs or 0) if counted and counted.input is not None else None

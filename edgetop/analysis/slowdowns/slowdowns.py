@@ -22,7 +22,7 @@ from edgetop.analysis.statistics import MOST_JUDGED
 from edgetop.analysis.tracks import LATE_S, Tracks, TracksReader
 from edgetop.session.batch import Batch
 from edgetop.session.by_stream import ByStream
-from edgetop.session.event_kinds import Competing, MemoryTaken
+from edgetop.session.event_kinds import Competing, GpuCompeting, MemoryTaken
 from edgetop.session.phases import Phases
 from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
 from edgetop.session.typed_json import Document
@@ -195,7 +195,7 @@ def _is_late(batch: Batch, until_s: int) -> bool:
     True if the batch has readings of these seconds, a manifest with other sensors, or a report of a program that took
     CPU time or memory. The report may come after a slowdown that this program caused.
     """
-    is_taken = any(isinstance(event.body, Competing | MemoryTaken) for event in batch.events)
+    is_taken = any(isinstance(event.body, Competing | GpuCompeting | MemoryTaken) for event in batch.events)
     first_ns = int(batch.readings["t_ns"].min(initial=until_s * NS))
     return batch.manifest is not None or is_taken or first_ns < until_s * NS or bool(len(batch.aggregates))
 

@@ -42,6 +42,8 @@ def command(session: str | None, *, top: int, as_json: bool) -> None:
             print_text("\n".join([*simulated, *tail_lines(tail, top)]))
         elif analysis.totals() is None:
             print_text("nothing was measured, or it cannot be read", err=True)
+        elif recording.manifest.ab is not None:
+            print_text("an A/B session has no tail, because two models run in it: edgetop report shows p99", err=True)
         else:
             print_text("no inference stands out: none took 10 % longer than the median", err=True)
         raise_problems(recording.problems, "the rest was used")

@@ -331,7 +331,9 @@ def test_signals_that_left_their_range_in_its_second_coincided(
 def test_an_engine_that_waits_for_no_cpu_may_still_wait_for_the_gpu() -> None:
     """What the engine counts of waits for a CPU says nothing of the GPU."""
     waited = counted(60.5, 50, waited_ms=0)
-    assert cause_of(waited, sensors={"load/gpu-others": changing(0, 40)})[0] == "contention"
+    of_gpu = {"load/gpu-others": changing(0, 40)}
+    both = told(60, "gpu-competing", name="blender", gpu_pct=40.0), told(60, "competing", name="make", cpu_pct=90.0)
+    assert cause_of(waited, *both, sensors=of_gpu)[:2] == ("contention", "blender")
     assert cause_of(waited, sensors={"rate/run-queue-wait": changing(5, 200)})[0] == "unexplained"
 
 
@@ -645,3 +647,20 @@ def test_of_one_inference_a_second_the_slow_one_is_not_the_usual_one() -> None:
     waited = replace(made({}, counted(60, 900, waited_ns=150 * MS)), inferences=make_inferences(start_ns, latency_ns))
     (slow,) = tail_of(waited).slowest
     assert (slow.cause, slow.share) == ("contention", pytest.approx(0.75, rel=0.02))
+
+
+def test_contention_on_the_gpu_names_the_process_there() -> None:
+    events = (
+        told(62, "gpu-competing", name="blender", gpu_pct=71.0),
+        told(62, "competing", name="stress-ng", cpu_pct=98.4),
+    )
+    session = made({}, *events, sensors={"load/gpu-others": [0.0] * 60 + [71.0] * 30})
+    slow = session.inferences.copy()
+    slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
+    analysis = folded([Batch(restart=True), *MadeSession(
+        session.manifests, slow, session.readings, session.events, session.end_ns
+    ).batches()])  # fmt: skip
+    (slowdown,) = analysis.slowdowns_view().slowdowns
+    assert slowdown.cause == "contention"
+    assert [clue.kind for clue in slowdown.evidence] == ["process-gpu", "rose"]
+    assert slowdown.evidence[0] == Clue("process-gpu", "blender", value=71.0)
