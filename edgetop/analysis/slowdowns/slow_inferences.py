@@ -240,7 +240,9 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
         return SlowInference(t_ns, max_ns, "garbage-collection", is_proven=True, share=took_share)
     if _is_of_quota(counted, proven, lost_ns, signals, (second, until_ns // NS + 1)):
         return SlowInference(t_ns, max_ns, "cpu-quota")
-    if proven:
+    if proven == "stopped" and lost_ns < PREEMPTED_NS and _coincided(second, signals, is_counted=False) == "contention":
+        cause, proven, measured = "contention", "", {}  # It waited for a thread that waited for a CPU, not for itself.
+    elif proven:
         cause = proven
     elif events.overlaps(ProfileBurst, t_ns, until_ns, AFTER_BURST_NS):
         cause = "burst"

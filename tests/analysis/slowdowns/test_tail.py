@@ -608,6 +608,24 @@ def test_an_engine_that_stood_still_was_stopped() -> None:
     assert slow.share == pytest.approx(0.75, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("lost_ms", "busy", "found"),
+    [
+        (29, 90.0, ("contention", False, None)),
+        (31, 90.0, ("stopped", True, 1.0)),
+        (29, 1.0, ("stopped", True, 1.0)),
+    ],
+)
+def test_a_short_rest_beside_busy_programs_is_a_wait_for_a_thread_without_a_cpu(
+    lost_ms: int, busy: float, found: tuple[str, bool, float | None]
+) -> None:
+    """The loop waits for a lock, such as Python's, whose owner has lost its CPU."""
+    pressure = {"pressure/cpu-some": changing(1.0, busy)}
+    event = counted(60.5, 10 + lost_ms, idle_ns=lost_ms * MS)
+    (slow,) = tail_of(made({60: lost_ms}, event, sensors=pressure)).slowest
+    assert (slow.cause, slow.is_proven, slow.share) == found
+
+
 def test_a_core_of_less_capacity_is_no_lost_cpu_alone() -> None:
     assert cause_of(counted(60.5, 50, lost_cpus=3, capacity=0.35)) == ("small-cores", "", True)
 
