@@ -6,13 +6,20 @@ from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+OLDEST_PYTHON = (3, 10)  # of pyproject.toml
+
 
 class ManPage(BuildHookInterface):
     """Adds edgetop(1) to a wheel, at share/man/man1 of the environment that it is installed in."""
 
     def initialize(self, version: str, build_data: dict) -> None:
-        """Write the page to a private folder, which `finalize` removes. An editable installation gets none."""
-        if version != "standard":
+        """Write the page to a private folder, which `finalize` removes. An editable installation gets none.
+
+        An older Python cannot import edgetop. It gets no page either, so that pip comes to its check of the version and
+        says which Python is needed.
+        """
+        self._folder = None
+        if version != "standard" or sys.version_info < OLDEST_PYTHON:
             return
         sys.path.insert(0, self.root)
         try:
@@ -24,7 +31,7 @@ class ManPage(BuildHookInterface):
         file.write_text(page(), encoding="utf-8")
         build_data["shared_data"][str(file)] = "share/man/man1/edgetop.1"
 
-    def finalize(self, version: str, _build_data: dict, _path: str) -> None:
+    def finalize(self, _version: str, _build_data: dict, _path: str) -> None:
         """Remove the private folder."""
-        if version == "standard":
+        if self._folder:
             self._folder.cleanup()

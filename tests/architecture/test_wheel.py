@@ -1,5 +1,6 @@
 """What is shipped: everything the program needs, and nothing it does not."""
 
+import importlib.util
 import shlex
 import subprocess
 import sys
@@ -153,3 +154,17 @@ def test_bash_completes_with_the_file_that_is_installed(shared, tmp_path):
         env=environment(tmp_path, PATH=f"{program.parent}:/usr/local/bin:/usr/bin:/bin"),
     )  # fmt: skip
     assert done.stdout == "self-test\n"
+
+
+def test_an_old_python_gets_no_page_so_that_pip_can_refuse_it(monkeypatch):
+    """pip asks for the metadata first, and it compares the version of Python afterwards."""
+    spec = importlib.util.spec_from_file_location("build_hook", ROOT / ".ci/build_hook.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    hook = module.ManPage(str(ROOT), {}, None, None, "", "wheel")
+    for version, pages in (((3, 9, 2), 0), ((3, 10, 0), 1)):
+        monkeypatch.setattr(module.sys, "version_info", version)
+        build_data = {"shared_data": {}}
+        hook.initialize("standard", build_data)
+        hook.finalize("standard", build_data, "")
+        assert len(build_data["shared_data"]) == pages
