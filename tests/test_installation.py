@@ -23,6 +23,14 @@ def test_an_extra_is_its_packages():
     assert "pyproject.toml" in extra_command("no such extra")
 
 
+def test_what_needs_an_old_numpy_has_an_arrow_that_takes_it():
+    """pyarrow 26 refuses NumPy 1, and its packages do not say so."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    old = [line for line in text.splitlines() if '"numpy<2' in line]
+    assert old
+    assert all('"pyarrow<26' in line for line in old)
+
+
 @pytest.fixture
 def old_only(monkeypatch):
     """An extra whose packages end with Python 3.11."""
