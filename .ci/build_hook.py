@@ -15,11 +15,13 @@ class ManPage(BuildHookInterface):
     def initialize(self, version: str, build_data: dict) -> None:
         """Write the page to a private folder, which `finalize` removes. An editable installation gets none.
 
-        An older Python cannot import edgetop. It gets no page either, so that pip comes to its check of the version and
-        says which Python is needed.
+        An older Python cannot import edgetop, so the build ends in one line. pip compares the versions later, after it
+        has downloaded many versions of other packages.
         """
-        self._folder = None
-        if version != "standard" or sys.version_info < OLDEST_PYTHON:
+        if sys.version_info < OLDEST_PYTHON:
+            here, oldest = (".".join(map(str, one[:2])) for one in (sys.version_info, OLDEST_PYTHON))
+            sys.exit(f"edgetop needs Python {oldest} or later, and this is Python {here}")
+        if version != "standard":
             return
         sys.path.insert(0, self.root)
         try:
@@ -31,7 +33,7 @@ class ManPage(BuildHookInterface):
         file.write_text(page(), encoding="utf-8")
         build_data["shared_data"][str(file)] = "share/man/man1/edgetop.1"
 
-    def finalize(self, _version: str, _build_data: dict, _path: str) -> None:
+    def finalize(self, version: str, _build_data: dict, _path: str) -> None:
         """Remove the private folder."""
-        if self._folder:
+        if version == "standard":
             self._folder.cleanup()
