@@ -51,6 +51,12 @@ class ProgressView:
     is_program: bool = False  # Whether this is a program of which no inference has been seen.
     stopping: str = ""  # Program for which the session waits before it ends.
 
+    def at(self, now_ns: int) -> "ProgressView":
+        """Return the progress at a later session time, in ns, if nothing but the time has changed until then."""
+        passed_ns = max(0, now_ns - self.now_ns)
+        measured_ns = None if self.measured_ns is None else self.measured_ns + passed_ns
+        return replace(self, now_ns=self.now_ns + passed_ns, measured_ns=measured_ns)
+
 
 def is_stalled(progress: ProgressView, longest_ns: int | None, manifest: Manifest | None) -> bool:
     """Whether an inference takes so long that the engine seems to hang.

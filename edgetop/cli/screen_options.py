@@ -22,7 +22,7 @@ def theme(name: str) -> str:
 
 REFRESH = option(
     "--refresh", type=text.duration, metavar="TIME",
-    help="Draw charts and lists every TIME, and line 1 at least every second. Default: 2s (--live: 1s).",
+    help="Draw the screen every TIME, and the clock at least every second. Default: 2s (--live: 1s).",
     rules=[not_beside(*NO_SCREEN, unless="live", advice="--headless --live prints a line at each refresh")],
 )  # fmt: skip
 THEME = option(

@@ -5,6 +5,7 @@ the answer.
 """
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from edgetop import formatting
@@ -26,6 +27,7 @@ LATE_NS = 5_000_000_000  # a longer silence is shown to the user
 
 class AttachFeed:
     player = None
+    waiting: Sequence[Batch] = ()  # only reading tells
 
     def __init__(self, folder: Path, clock: Clock) -> None:
         """Read what the session in `folder` has recorded so far. Raises InputError if there is no session."""

@@ -1,6 +1,7 @@
 """The interface of feeds, from which a screen reads a session's data. Some feeds have further abilities."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Flag, auto
 from typing import Protocol
@@ -109,6 +110,11 @@ class BatchQueue:
             if len(self._waiting) > MAX_WAITING_BATCHES:
                 self._waiting = [merge(self._waiting)]
 
+    def peek(self) -> tuple[Batch, ...]:
+        """Return all waiting batches, oldest first, and leave them in the queue."""
+        with self._lock:
+            return tuple(self._waiting)
+
     def take(self) -> Batch | None:
         """Remove all waiting batches and return them as one batch, or None if there are no batches."""
         with self._lock:
@@ -146,6 +152,10 @@ class Feed(Protocol):
     @property
     def trouble(self) -> str:
         """A sentence that says why data are missing or what has failed; "" if all is well."""
+
+    @property
+    def waiting(self) -> Sequence[Batch]:
+        """The batches that `read` would return now, oldest first; () if only reading tells."""
 
     def read(self) -> Batch | None:
         """Return everything that is new since the last call as one batch, or None if nothing is new."""

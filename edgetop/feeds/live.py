@@ -38,6 +38,10 @@ class LiveFeed:
     def is_over(self) -> bool:
         return self.ended.is_set() and not self._waiting
 
+    @property
+    def waiting(self) -> tuple[Batch, ...]:
+        return self._waiting.peek()
+
     def read(self) -> Batch | None:
         return self._waiting.take()
 

@@ -208,6 +208,7 @@ class Conversation:
 
 class RemoteFeed:
     player = None
+    waiting: Sequence[Batch] = ()  # only reading tells
 
     def __init__(self, connect: Connect, where: str, clock: Clock, pauses_s: Sequence[float] = PAUSES_S) -> None:
         """Connect, and wait until the board has named its session.

@@ -1,6 +1,7 @@
 """A feed that plays a recorded session, at any speed and from any position."""
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 
 from edgetop.feeds.feed_protocol import Can, Mark, Transport
@@ -19,6 +20,7 @@ class ReplayFeed:
     """A feed of a recorded session, with the controls of a replay. Playing starts at once."""
 
     trouble = ""
+    waiting: Sequence[Batch] = ()  # only reading tells
 
     def __init__(self, recording: Recording, clock: Clock, *, speed: float = 1.0, from_ns: int = 0) -> None:
         """Read the index of `recording`, which takes a few tenths of a second for a session of a day.

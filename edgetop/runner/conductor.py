@@ -113,6 +113,7 @@ class Conductor:
         self._is_late = False  # whether records wait in the engine for too long
         self._reached_ns = 0  # on CLOCK_MONOTONIC; every later record is of an inference that began after this time
         self._wake = threading.Event()
+        self._has_sign_changed = False  # whether a sign of throttling has changed since the last step
         self._thread = threading.Thread(target=self._conduct, name="conductor", daemon=True)
         self.outcome: Outcome | None = None
         self.began_measuring = threading.Event()  # set when measuring begins or the session is over
@@ -132,8 +133,12 @@ class Conductor:
                 self._recorder.discard()
             self._feed.close()
             raise
-        self._sensors.start(self._wake.set)
+        self._sensors.start(self._on_throttling)
         self._thread.start()
+
+    def _on_throttling(self) -> None:
+        self._has_sign_changed = True
+        self._wake.set()
 
     def stop(self, reason: str = "user") -> None:
         """Request the end of the session. `reason` is recorded. Only the reason of the first call counts."""
@@ -214,6 +219,7 @@ class Conductor:
         """Process the data since the last step. End the session if it is over."""
         state = self._state
         # Sensors first, then the engine: if a sensor noticed that the engine has ended, the update says so as well.
+        is_urgent, self._has_sign_changed = self._has_sign_changed, False  # before the readings are taken
         readings, sensor_events = self._sensors.drain()
         asked_ns = state.now_ns()
         self._poll()
@@ -243,7 +249,8 @@ class Conductor:
         if state.is_measuring and not self.began_measuring.is_set():
             self.began_measuring.set()
             gc.freeze()  # all objects made so far stay; collecting them would take 50 ms each time
-        self._hand_on(self._batch(update, readings, sensor_events))
+        batch = self._batch(update, readings, sensor_events)
+        self._hand_on(replace(batch, is_urgent=True) if is_urgent else batch)
         self._rotate_if_due()
         self._choose_tick(len(update.records))
         self._end_if_overdue()

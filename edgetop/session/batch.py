@@ -44,6 +44,7 @@ class Batch:
     # Of a restart: the time of the checkpoint that the data follows, which the reader has saved. None: the beginning.
     resumes_ns: int | None = None
     judged: Mapping[str, object] | None = None  # what was found in that past; made and read by the analysis alone
+    is_urgent: bool = False  # of a live session: whether a sign of throttling has changed, so a screen must not wait
 
     @property
     def is_empty(self) -> bool:
@@ -80,4 +81,5 @@ def merge(batches: Sequence[Batch]) -> Batch:
         restart=bool(starts),
         resumes_ns=batches[0].resumes_ns,
         judged=judged[-1] if judged else None,
+        is_urgent=any(batch.is_urgent for batch in batches),
     )

@@ -31,7 +31,7 @@ from edgetop.ui.panes.memory_pane import has_chart as has_memory_chart
 from edgetop.ui.panes.pane import Drawing, Listing
 from edgetop.ui.panes.sensor_series import is_flat
 from edgetop.ui.panes.thermal_pane import has_charts
-from edgetop.ui.redraws import Rhythm, news
+from edgetop.ui.redraws import Rhythm, can_wait, news
 from edgetop.ui.screen_frame import ScreenFrame
 from edgetop.ui.screen_settings import WINDOWS_NS, ScreenSettings, StoredSession
 from edgetop.ui.screenshot import Exports
@@ -121,6 +121,7 @@ class MonitorScreen(Screen[None]):
         self._frozen: dict[int | None, MonitorView] = {}  # views of the frozen moment by window; empty if not frozen
         self._frozen_view: tuple[tuple[int | None, Lens, tuple[str, ...]], MonitorView] | None = None
         self._timer: Timer | None = None
+        self._is_clock_ahead = False  # whether the clock was set to a time whose data was not analysed yet
         self._drawn_folds = self._line_folds = -1  # number of folds when all was drawn, and when the first line was
         self._drawn_news: tuple[object, ...] = ()
         self._is_opening = True  # whether nothing has been measured yet
@@ -260,15 +261,38 @@ class MonitorScreen(Screen[None]):
         return Rhythm.of(self.refresh_s, self.settings.first_line_s)
 
     def _beat(self) -> None:
-        """Analyse new data, and draw the first line, or everything if that is due. The timer calls this method."""
+        """Analyse new data, and draw the first line, or everything if that is due. The timer calls this method.
+
+        At every second call, only set the clock if there is no news.
+        """
         self._calls += 1
-        self.tick(is_whole=self._is_opening or self._calls >= self._rhythm.calls)
+        is_whole = self._is_opening or self._calls >= self._rhythm.calls
+        waiting = () if is_whole or self._is_clock_ahead else self.feed.waiting
+        if waiting and can_wait(waiting) and not self._leave_now():
+            self._set_clock(waiting[-1].until_ns)
+        else:
+            self.tick(is_whole=is_whole)
+
+    def _set_clock(self, now_ns: int) -> None:
+        """Draw the first line with the elapsed time `now_ns`, in ns, and with the results of the last analysis."""
+        self._is_clock_ahead = True
+        with self.analysis.lock:
+            self.live = self.live.replaced(progress=self.live.progress.at(now_ns))
+            self.host.paint(self._frame.changed(first_line_only=True))
+
+    def _follow_clock(self) -> None:
+        """Analyse the data up to the time that the screen shows, if the clock was set without them."""
+        if self._is_clock_ahead:
+            self._is_clock_ahead = False
+            self.analysis.catch_up(self.feed)
+            self._line_folds = self.analysis.folds
 
     def tick(self, *, is_whole: bool = True) -> None:
         """Analyse new data, and draw the results. Close the screen if it must end.
 
         If `is_whole` is False, draw only the first line, unless there is news, such as another verdict or an event.
         """
+        self._is_clock_ahead = False
         self.analysis.catch_up(self.feed)
         failed = self.feed.is_over and self.analysis.progress.view().end_reason == "input-error"
         if self._leave_now() or (failed and self.feed.can is Can.NOTHING):
@@ -299,6 +323,7 @@ class MonitorScreen(Screen[None]):
 
         The second line and the last line always show the present state.
         """
+        self._follow_clock()
         with self.analysis.lock:  # panes read parts of the analysis while they draw
             self._look()
             self._drawn_folds, self._calls, self._drawn_news = self.analysis.folds, 0, news(self.live)
@@ -332,7 +357,7 @@ class MonitorScreen(Screen[None]):
 
     def _draw_if_behind(self) -> None:
         """Draw everything if the panes are older than the first line. Called after the user has done something."""
-        if self._drawn_folds != self._line_folds:
+        if self._is_clock_ahead or self._drawn_folds != self._line_folds:
             self.draw()
 
     def _view_of_frozen(self) -> MonitorView:
@@ -412,6 +437,7 @@ class MonitorScreen(Screen[None]):
         self.draw()
 
     def _freeze(self) -> None:
+        self._follow_clock()
         with self.analysis.lock:
             self._frozen = {window_ns: self.analysis.view(window_ns).freeze() for window_ns in WINDOWS_NS.values()}
         self._frozen_view = None

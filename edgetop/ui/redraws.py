@@ -1,14 +1,16 @@
-"""When the screen is drawn: the first line every second, everything else more seldom, and all of it at once after news.
+"""When the screen is drawn: its clock every second, everything else more seldom, and all of it at once after news.
 
-Charts and lists cost most of a refresh, and rarely show anything new after one second. The analysis still gets all data
-at once, so a rare refresh does not delay the verdict.
+The analysis and the panes cost most of a refresh, and rarely show anything new after one second.
 """
 
+from collections.abc import Sequence
 from math import ceil
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.analysis.faults import UnavailableError
+from edgetop.analysis.recent_events import QUIET
 from edgetop.frozen import frozen
+from edgetop.session.batch import Batch
 
 
 @frozen
@@ -29,6 +31,16 @@ class Rhythm:
         """
         calls = max(1, ceil(refresh_s / first_line_s))
         return cls(refresh_s / calls, calls)
+
+
+def can_wait(waiting: Sequence[Batch]) -> bool:
+    """Whether data that waits in the feed may be analysed at the next call of the screen's timer.
+
+    It may not if it has an event that is listed, or a change of a sign of throttling.
+    """
+    return not any(
+        batch.restart or batch.is_urgent or any(event.kind not in QUIET for event in batch.events) for batch in waiting
+    )
 
 
 def news(view: MonitorView) -> tuple[object, ...]:

@@ -30,6 +30,13 @@ def test_a_session_begins_by_loading_with_nothing_due() -> None:
     assert view.end_reason is view.end_error is None
 
 
+def test_only_the_times_are_later_if_nothing_else_has_changed() -> None:
+    view = ProgressView("measure", now_ns=10 * NS, measured_ns=4 * NS, warmup_done=3)
+    assert view.at(12 * NS) == ProgressView("measure", now_ns=12 * NS, measured_ns=6 * NS, warmup_done=3)
+    assert view.at(9 * NS) == view
+    assert ProgressView().at(NS) == ProgressView(now_ns=NS)
+
+
 def test_phases_follow_their_events() -> None:
     progress = Progress()
     for phase in ("first", "idle", "warmup", "measure"):

@@ -171,6 +171,17 @@ def test_a_read_of_nothing_new_is_none_and_does_not_wait(make: Make) -> None:
 
 
 @every_feed
+def test_what_waits_is_known_before_it_is_read(make: Make) -> None:
+    feed, _ = make()
+    assert not feed.waiting
+    batch = measured(1).whole()
+    feed.put(batch)
+    assert list(feed.waiting) == list(feed.waiting) == [batch]
+    assert feed.read() is batch
+    assert not feed.waiting
+
+
+@every_feed
 def test_it_is_over_only_when_what_came_has_been_read(make: Make) -> None:
     feed, _ = make()
     for batch in session(10):

@@ -681,7 +681,7 @@ class BrokenSampler:
         pass
 
     def start(self, on_throttling: Callable[[], object]) -> None:
-        pass
+        self.on_throttling = on_throttling
 
     def stop(self) -> None:
         self.is_stopped = True
@@ -691,6 +691,16 @@ class BrokenSampler:
         if self._good_drains < 0:
             raise ZeroDivisionError("a defect")
         return Sampler((), SystemClock(), 0).drain()
+
+
+def test_the_batch_after_a_change_of_throttling_is_urgent() -> None:
+    sampler = BrokenSampler(good_drains=4)
+    session = Session(said(), said(), said(), said(OVER), sampler=sampler)
+    session.conductor._sensors.start(session.conductor._on_throttling)
+    session.step()
+    sampler.on_throttling()
+    session.step(2)
+    assert [batch.is_urgent for batch in session.sink.batches] == [False, True, False]
 
 
 def test_a_defect_of_ours_ends_the_session_in_order(tmp_path: Path) -> None:

@@ -460,5 +460,9 @@ class ListFeed(OrderLog):
     def is_over(self) -> bool:
         return self._ends and not self._batches
 
+    @property
+    def waiting(self) -> tuple[Batch, ...]:
+        return tuple(self._batches[:1])
+
     def read(self) -> Batch | None:
         return self._batches.pop(0) if self._batches else None

@@ -1,13 +1,16 @@
-"""When the screen is drawn: its first line at each call of the timer, everything at every second one or after news."""
+"""When the screen is drawn: its clock at each call of the timer, everything at every second one or after news."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from edgetop.analysis.findings import StillWarming
+from edgetop.session.batch import merge
 from edgetop.ui import screen_frame
-from edgetop.ui.redraws import Rhythm
+from edgetop.ui.redraws import Rhythm, can_wait
 from edgetop.ui.text import BLANK
 from tests.support.replays import replayed
 from tests.support.screens import NEVER_S, Opened, opened
@@ -19,11 +22,19 @@ SIZE = (120, 40)
 TWO_CALLS_S = 2 * NEVER_S  # an interval in which the timer would fire twice
 
 
-async def fire(screen: Opened, seconds: float = 1.0, median_ms: float = 5.0) -> list[str]:
-    """Let the session go on and the timer fire once. Return the rows of the screen."""
-    screen.monitor.refresh_s = TWO_CALLS_S
+async def fire(
+    screen: Opened, seconds: float = 1.0, median_ms: float = 5.0, *, is_urgent: bool = False,
+    refresh_s: float = TWO_CALLS_S,
+) -> list[str]:  # fmt: skip
+    """Let the session go on and the timer fire once. Return the rows of the screen.
+
+    `is_urgent`: a sign of throttling has changed.
+    """
+    screen.monitor.refresh_s = refresh_s
     screen.script.batches.clear()
-    screen.feed.put(screen.script.measure(seconds, median_ms=median_ms).whole())
+    waiting = [batch for batch in (screen.feed.read(),) if batch]
+    more = replace(screen.script.measure(seconds, median_ms=median_ms).whole(), is_urgent=is_urgent)
+    screen.feed.put(merge([*waiting, more]))
     screen.monitor._beat()
     await screen.settle()
     return screen.rows
@@ -48,11 +59,12 @@ def test_the_first_line_is_drawn_at_least_every_second(refresh_s: float, interva
     assert rhythm.interval_s * rhythm.calls == pytest.approx(refresh_s)
 
 
-async def test_every_second_call_draws_everything_and_the_others_the_first_line() -> None:
+async def test_every_second_call_draws_everything_and_the_others_the_clock() -> None:
     async with opened(measured(60), SIZE) as screen:
-        before = screen.rows
+        before, folds = screen.rows, screen.monitor.analysis.folds
         first = await fire(screen)
         assert changed(before, first) == {0}
+        assert screen.monitor.analysis.folds == folds
         assert screen.monitor.live.progress.now_ns == screen.script.now_ns
         second = await fire(screen)
         assert {0, 2} < changed(first, second)
@@ -79,11 +91,42 @@ async def test_a_silent_feed_is_drawn_when_everything_is_due() -> None:
         assert changed(first, screen.rows) - {0}
 
 
-async def test_a_tiny_screen_draws_its_numbers_at_each_call() -> None:
+async def test_the_verdict_is_made_at_every_second_call_however_seldom_all_is_drawn() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        folds, drawn = [], []
+        for _ in range(4):
+            before = screen.rows
+            rows = await fire(screen, refresh_s=5 * NEVER_S)
+            folds.append(screen.monitor.analysis.folds)
+            drawn.append(changed(before, rows))
+        assert np.diff([1, *folds]).tolist() == [0, 1, 0, 1]
+        assert drawn == [{0}] * 4
+
+
+async def test_a_change_of_throttling_is_analysed_at_once() -> None:
+    async with opened(measured(60), SIZE) as screen:
+        folds = screen.monitor.analysis.folds
+        await fire(screen, is_urgent=True)
+        assert screen.monitor.analysis.folds == folds + 1
+
+
+def test_a_batch_waits_unless_it_has_news() -> None:
+    script = measured(2)
+    quiet = replace(script.batches[-1], events=())
+    slow = replace(quiet, events=script.tell("competing", name="make", cpu_pct=90.0, pid=1).batches[-1].events)
+    told = replace(quiet, events=script.tell("mark", source="user", message="the lid").batches[-1].events)
+    assert can_wait([quiet, slow])
+    for news in (told, replace(quiet, is_urgent=True), replace(quiet, restart=True)):
+        assert not can_wait([quiet, news])
+        assert not can_wait([merge([quiet, news, quiet])])
+
+
+async def test_a_tiny_screen_draws_its_numbers_at_every_second_call() -> None:
     async with opened(measured(60), (50, 10)) as screen:
         before = screen.rows
-        assert 0 in changed(before, await fire(screen))
-        rows = screen.rows
+        assert changed(before, await fire(screen, median_ms=5.3)) == {0}
+        rows = await fire(screen)
+        assert changed(before, rows) > {0}
         screen.monitor.draw()
         await screen.settle()
         assert screen.rows == rows
@@ -177,7 +220,7 @@ async def test_a_warning_that_is_held_stays_between_two_drawings() -> None:
     async with opened(measured(60), SIZE) as screen:
         screen.monitor._held.with_held = lambda *_, **__: held  # type: ignore[method-assign]
         screen.monitor.draw()
-        await fire(screen)
+        await fire(screen, is_urgent=True)
         assert screen.monitor._drawn_folds != screen.monitor.analysis.folds
         assert screen.monitor.live.notices == held
 

@@ -89,7 +89,7 @@ def _notify(news: AlertNews, view: MonitorView) -> None:
 class Bar:
     """Makes a progress line that overwrites itself on a terminal."""
 
-    every_s = 1.0
+    every_s = 2.0  # not shorter, since each call costs the same however little is new
 
     def __init__(self) -> None:
         self.drawn = ""
@@ -113,7 +113,7 @@ class Lines:
     While the model loads, the first line comes after 3 s.
     """
 
-    every_s = 2.0  # not shorter, since each call costs the same however little is new
+    every_s = Bar.every_s
 
     def __init__(self) -> None:
         self._printed: tuple[State, ...] = ()  # of the verdict, and of what stood beside it

@@ -1,7 +1,7 @@
 """What edgetop itself costs on a terminal, beside other monitors of the same terminal, in about four minutes.
 
 All panes, a board of 17 sensors, recording, the demo model on all cores without a pause. edgetop refreshes every two
-seconds, with its first line every second; once, it draws everything every second. Peers are measured where they are
+seconds, with its clock every second; once, it draws everything every second. Peers are measured where they are
 installed, beside a plain loop of the same kind: btop, and s-tui (`pip install s-tui`) at both rates, of which two
 seconds are its default. edgetop may take as much CPU as s-tui takes at the same rate. The engine's process is not
 counted.
