@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -67,6 +67,8 @@ def theme_names() -> list[str]:
 
 
 def _topics() -> Iterator[str]:
+    from importlib import resources  # noqa: PLC0415  a run needs none of what it loads
+
     names = (entry.name for entry in resources.files("edgetop").joinpath("docs").iterdir())
     return (name.removesuffix(".md") for name in names if name.endswith(".md"))
 

@@ -159,7 +159,7 @@ def test_a_model_file_is_read_without_a_runtime_or_onnx():
 
 def test_a_headless_session_loads_nothing_it_does_not_use():
     loaded = modules_loaded_by("import edgetop.cli.running.run_session, edgetop.cli.running.headless")
-    unused = {"textual", "hashlib", "email", "argparse", "statistics", "ssl", "sysconfig", "edgetop.taps"}
+    unused = {"textual", "asyncio", "hashlib", "email", "argparse", "statistics", "ssl", "sysconfig", "edgetop.taps"}
     assert not loaded & unused
 
 
