@@ -18,6 +18,7 @@ from edgetop.analysis.paired import (
     wide_difference,
 )
 from edgetop.frozen import frozen
+from edgetop.session.distinct import distinct
 from edgetop.session.engine_events import LoadBegan, QuadDone, QuadFigures, TurnsBegan, TurnsSettled
 from edgetop.session.event_kinds import SessionOver
 from edgetop.session.events import Event
@@ -189,7 +190,7 @@ class AbFold:
         known = {name: between_loads(values, loads) for name, (values, loads) in ratios.items()}
         p50, spent_s = known["p50"], len(self._quads) * 4 * plan.turn_ns / NS
         p50_logs, p50_loads = ratios["p50"]
-        loads = len(np.unique(p50_loads))
+        loads = len(distinct(p50_loads))
         load, latest = self._latest or (0, plan)
         sides = zip(names, _both_sides(self._quads), strict=False) if self._quads else ()
         is_enough = len(self._quads) >= LEAST_RESOLVING and loads >= LEAST_RESOLVING_LOADS
@@ -277,7 +278,7 @@ def between_loads(logs: Floats, loads: npt.NDArray[np.int64]) -> Difference | No
     if len(counted) < len(logs):
         is_counted = np.isin(logs, counted)
         logs, loads = logs[is_counted], loads[is_counted]
-    numbers = np.unique(loads)
+    numbers = distinct(loads)
     if len(numbers) >= LEAST_PAIRS:
         return difference(np.array([logs[loads == number].mean() for number in numbers]))
     found = difference(logs) or wide_difference(logs)

@@ -13,6 +13,7 @@ from edgetop.analysis.slowdowns.signals import INPUTS_GREW
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
+from edgetop.session.distinct import distinct
 from edgetop.session.records import Readings, of_sensors
 from edgetop.session.sized_calls import sensors_of
 
@@ -98,7 +99,7 @@ class InputShapes:
         elements, latency_ms = elements[known].astype(np.float64), latency_ms[known].astype(np.float64)
         octave = np.floor(np.log2(elements) * BINS_PER_OCTAVE).astype(np.int64)
         bins = self._bins.setdefault(number, {})
-        for one in np.unique(octave).tolist():
+        for one in distinct(octave).tolist():
             bins.setdefault(one, _Bin()).add(elements[octave == one], latency_ms[octave == one])
 
     def view(self, number: int) -> tuple[ShapeView, ...] | None:

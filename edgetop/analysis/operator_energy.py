@@ -24,6 +24,7 @@ from edgetop.frozen import frozen
 from edgetop.session.batch import Batch
 from edgetop.session.engine_events import ProfileBurst
 from edgetop.session.manifest import Manifest, SensorInfo
+from edgetop.session.median import median
 from edgetop.session.records import MEASURE, of_sensors
 from edgetop.session.seconds import NS
 
@@ -206,14 +207,14 @@ class PhasePower:
         """
         due = int(np.searchsorted(self._t_ns, until_ns))
         if not self._interval_ns and len(self._t_ns) >= LEARNED:
-            self._interval_ns = int(np.median(np.diff(self._t_ns)))
+            self._interval_ns = int(median(np.diff(self._t_ns)))
         if due < LEAST_AT_ONCE or not len(self._starts):
             return
         order = np.argsort(self._starts, kind="stable")
         starts, lengths = self._starts[order], self._lengths[order]
         t_ns = self._t_ns[:due]
         longest_ns = round(LAGS[-1] * self._interval_ns)
-        if self._interval_ns <= MOST_INFERENCES * np.median(lengths):
+        if self._interval_ns <= MOST_INFERENCES * median(lengths):
             since, to, watts = t_ns[:-1], t_ns[1:], self._watts[1:due]
             is_used = (to > since) & (to - since <= 3 * self._interval_ns) & (since - longest_ns >= starts[0])
             while self._rounds and self._rounds[0][1] < t_ns[0] - longest_ns:

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from edgetop.analysis.findings import (
     Conversions,
     Crossings,
@@ -21,6 +19,7 @@ from edgetop.analysis.findings import (
 from edgetop.analysis.hotspots import Operators, OperatorsView, ThreadView, each_call_ns, partitions, short_name
 from edgetop.analysis.operator_bounds import rates
 from edgetop.analysis.operator_shares import OperatorView
+from edgetop.session.median import median
 from edgetop.session.operators import CPU, XNNPACK, hosts
 
 # Share of the time from which one operator is dominant. Choice: half. Larger: a bottleneck is not named; smaller:
@@ -190,7 +189,7 @@ def slow_kernels(operators: Sequence[OperatorView], inference_ns: float | None) 
             for other, other_rate, other_intensity in rated
             if other is not operator and other.op_type == operator.op_type and other_intensity <= 2 * intensity
         ]
-        if len(alike) >= LIKE_IT and rate < SLOW * float(np.median(alike)):
+        if len(alike) >= LIKE_IT and rate < SLOW * median(alike):
             found.append(operator)
     return found
 

@@ -19,6 +19,7 @@ from edgetop.analysis.blocks import T_975, Floats, Ints
 from edgetop.analysis.statistics import SETTLED_COUNTS, Statistics, that_ran
 from edgetop.frozen import frozen
 from edgetop.session import histogram
+from edgetop.session.distinct import distinct
 from edgetop.session.seconds import NS, QUANTILES, Seconds
 
 MOST_BLOCKS = 64
@@ -118,7 +119,7 @@ class Precision:
         while (last_s >> self._doublings) - first >= MOST_BLOCKS:
             pairs = np.arange(first & 1, MOST_BLOCKS, 2)  # If the first block is odd, it stays alone.
             held = self._held[:, self._lowest : self._highest + 1]  # the rest is empty, and takes no memory untouched
-            joined = np.add.reduceat(held, np.unique(np.concatenate([[0], pairs])), axis=0)
+            joined = np.add.reduceat(held, distinct(np.concatenate([[0], pairs])), axis=0)
             held[: len(joined)], held[len(joined) :] = joined, 0
             first, self._doublings = first >> 1, self._doublings + 1
         self._first = first

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.trace_places import APART, SEARCHED_S, offsets_of
 from edgetop.frozen import frozen
+from edgetop.session.distinct import distinct
 from edgetop.session.seconds import NS
 
 Floats = npt.NDArray[np.float64]
@@ -137,7 +138,7 @@ class TraceOverview:
                     self._keep_samples(number, since_s[begin:end], t_s[begin:end], watts[begin:end])
             return
         numbers = (since_s / self._window_s).astype(np.int64)
-        for number in np.unique(numbers).tolist():  # A time in the log may be far from the one before.
+        for number in distinct(numbers).tolist():  # A time in the log may be far from the one before.
             if number % self._stride:
                 continue
             chosen = numbers == number

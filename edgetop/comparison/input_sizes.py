@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.frozen import frozen
+from edgetop.session.distinct import distinct
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -65,7 +66,7 @@ def fit_sizes(took_ms: Floats, elements: Floats, is_changed: Bools) -> Sized | N
         fixed_ms=float(found[0] - each_ms * mean), each_ms=float(each_ms), each_error_ms=float(each_error_ms),
         change_ms=float(found[-1]) if tells_change else None,
         change_error_ms=float(errors[-1]) if tells_change else 0.0,
-        explained=1 - float(rest @ rest) / whole if whole else 0.0, sizes=len(np.unique(elements)), mean=mean,
+        explained=1 - float(rest @ rest) / whole if whole else 0.0, sizes=len(distinct(elements)), mean=mean,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from edgetop.recording.journal import Follower, JournalState, SegmentReader, ope
 from edgetop.recording.rows import ALL_TABLES, FIELDS, TABLES, WHOLE, Span, sound, within
 from edgetop.recording.session_folder import JOURNAL, Descriptor, has_journal, names_in
 from edgetop.session.batch import Batch
+from edgetop.session.distinct import distinct
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import OperatorInfo
 from edgetop.session.records import NO_INFERENCES, Inferences, Readings, SplitBy, join, latest
@@ -127,7 +128,7 @@ class MissingSeconds:
         before = latest(inferences[inferences["t_ns"] < begin_ns], split_by)
         inside = inferences[(inferences["t_ns"] >= begin_ns) & (inferences["t_ns"] < end_ns)]
         made = []
-        for second in np.unique(inside["t_ns"] // NS):  # a second about which nothing is known gets no row
+        for second in distinct(inside["t_ns"] // NS):  # a second about which nothing is known gets no row
             aggregator = aggregator_of(self._manifest, int(second), before)
             piece = inside[inside["t_ns"] // NS == second]
             made += [aggregator.add(piece), aggregator.close()]

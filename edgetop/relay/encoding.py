@@ -23,6 +23,7 @@ from edgetop.relay.relay_frames import MAX_PAYLOAD
 from edgetop.session import histogram
 from edgetop.session.batch import Batch
 from edgetop.session.byte_shuffle import Columns, pack_table
+from edgetop.session.distinct import distinct
 from edgetop.session.event_kinds import UnknownEvent
 from edgetop.session.events import Event
 from edgetop.session.operators import OperatorInfo
@@ -224,7 +225,7 @@ def _extremes(readings: Readings) -> Readings:
     by_value = np.lexsort((place, readings["value"], group))
     ends = np.flatnonzero(np.diff(group[by_time], append=np.iinfo(np.int64).max))
     starts = np.append(0, ends[:-1] + 1)
-    chosen = np.unique(np.concatenate([by_time[starts], by_time[ends], by_value[starts], by_value[ends]]))
+    chosen = distinct(np.concatenate([by_time[starts], by_time[ends], by_value[starts], by_value[ends]]))
     extremes: Readings = readings[chosen]
     return extremes
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgetop.session import histogram
+from edgetop.session.distinct import distinct
 from edgetop.session.manifest import Watched
 from edgetop.session.records import FIRST, MEASURE, WARMUP, Inferences, Overlap, last_end_ns, measured
 
@@ -55,7 +56,7 @@ class InferenceCounts:
         counted = measured(inferences)
         if is_watched:
             self._overlap.add(inferences)
-            for number in np.unique(counted["stream"]).tolist():
+            for number in distinct(counted["stream"]).tolist():
                 counts = histogram.count_buckets(counted["latency_ns"][counted["stream"] == number])
                 self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
         if len(self._stream_runs) > 1:

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgetop.engines.engine_protocol import Engine, EngineUpdate, Loaded, Message, RecordsLost, Sampled
+from edgetop.session.distinct import distinct
 from edgetop.session.records import MEASURE
 from edgetop.session.sized_calls import PREFILL, SizedCalls
 
@@ -51,7 +52,7 @@ class SizedInputs:
     def _samples(self, update: EngineUpdate) -> list[Message]:
         records = update.records
         number = np.empty(len(records), np.int64)
-        for stream in np.unique(records["stream"]).tolist():
+        for stream in distinct(records["stream"]).tolist():
             own = records["stream"] == stream
             number[own] = self._counts[stream] + np.arange(np.count_nonzero(own))
             self._counts[stream] += np.count_nonzero(own)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.probe import edgetop_probe as layout
+from edgetop.session.distinct import distinct
 from edgetop.session.records import FIRST, INFERENCE, MEASURE, NO_INFERENCES, WARMUP, Inferences, join
 from edgetop.session.sized_calls import MOST_CALLS, SizedCalls
 from edgetop.taps.ring import CallName, Calls, Ring
@@ -103,7 +104,7 @@ class Streams:
         inferences["latency_ns"] = calls["end_ns"] - calls["start_ns"]
         inferences["phase"] = np.where(calls["flags"] & layout.FIRST, FIRST, MEASURE)
         inferences["ok"] = calls["ok"] != 0
-        names = np.unique(calls["name"]).tolist()
+        names = distinct(calls["name"]).tolist()
         for name in names:
             of_name = calls["name"] == name
             number = self._number(ring, name, int(calls["start_ns"][of_name].min()))
@@ -121,7 +122,7 @@ class Streams:
         if is_single and (samples := self._waits.add(calls)):
             self._samples.setdefault(RUN_QUEUE_WAIT, []).extend(samples)
         if len(self._threads) <= 1:  # only whether there are several threads matters
-            self._threads.update((ring.number, thread) for thread in np.unique(calls["thread"]).tolist()[:2])
+            self._threads.update((ring.number, thread) for thread in distinct(calls["thread"]).tolist()[:2])
         self._pending = join([self._pending, inferences])
         self._add_sizes(ring, sizes)
 
@@ -149,7 +150,7 @@ class Streams:
         """Return those of `calls`, which come from the file `ring`, that belong to the first stream (model)."""
         first = [
             name
-            for name in np.unique(calls["name"]).tolist()
+            for name in distinct(calls["name"]).tolist()
             if self._number(ring, name, int(calls["start_ns"][calls["name"] == name].min())) == 0
         ]
         chosen: Calls = calls[np.isin(calls["name"], first)]
@@ -161,7 +162,7 @@ class Streams:
         `sizes` are reports from the file `ring` of one process. A program reports the number of input elements when the
         shape of a call differs from the shape of the call before.
         """
-        for name in np.unique(sizes["name"]).tolist():
+        for name in distinct(sizes["name"]).tolist():
             own = sizes[sizes["name"] == name]
             number = self._number(ring, name, int(own["start_ns"].min()))
             samples = zip(own["start_ns"].tolist(), own["number"].astype(np.float64).tolist(), strict=True)
@@ -193,7 +194,7 @@ class Streams:
         is_known &= ((calls["flags"] & layout.FIRST) == 0) & (calls["ok"] != 0)
         calls, elements = calls[is_known], elements[is_known]
         if len(stream.sizes) < 2:
-            stream.sizes |= set(np.unique(elements)[:2].tolist())
+            stream.sizes |= set(distinct(elements)[:2].tolist())
         varying = sum(len(one.sizes) > 1 for one in self._streams)
         most = min(MOST_CALLS, max(1, MOST_SIZED // max(1, varying)))
         if len(stream.sizes) < 2:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from edgetop.frozen import frozen
 from edgetop.probe import edgetop_probe as layout
+from edgetop.session.distinct import distinct
 from edgetop.taps.ring import Calls, Ring
 
 MOST_PARTS = 256  # most parts of a frame; more without a repeated first stage are no frame, such as a load
@@ -63,7 +64,7 @@ class Frames:
         """Add new calls. `reported` are (ring, calls) pairs; several rings may belong to one process."""
         for ring, calls in reported:
             of_thread = (calls["kind"] == layout.STAGE) & (calls["number"] == 0)
-            for thread in np.unique(calls["thread"][of_thread]).tolist():
+            for thread in distinct(calls["thread"][of_thread]).tolist():
                 self._by_thread.setdefault((ring.pid, thread), [])
         for ring, calls in reported:
             self._add(ring, calls)

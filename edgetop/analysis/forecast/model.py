@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.frozen import frozen
+from edgetop.session.distinct import distinct
 
 Floats = npt.NDArray[np.float64]
 
@@ -346,7 +347,7 @@ def _most_probable(crossing_s: Floats, weight: Floats) -> tuple[float, float]:
     of each simulated board; infinite means never. `weight` has the probability of each board. If all times are
     infinite, the result is infinity and 0.
     """
-    tried = np.unique(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19))))
+    tried = distinct(np.array(_quantiles(crossing_s, weight, tuple(np.linspace(LOW, HIGH, 19)))))
     tried = tried[np.isfinite(tried)]
     if not len(tried):
         return np.inf, 0.0

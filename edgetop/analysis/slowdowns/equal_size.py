@@ -20,6 +20,7 @@ import numpy.typing as npt
 from edgetop.analysis.slowdowns.levels import ENOUGH
 from edgetop.analysis.slowdowns.serialization import require
 from edgetop.analysis.statistics import MOST_JUDGED
+from edgetop.session.distinct import distinct
 from edgetop.session.manifest import Manifest
 from edgetop.session.records import Readings, of_sensors
 from edgetop.session.seconds import NS, SECOND
@@ -82,7 +83,7 @@ class SizedTimes:
         known = (elements >= 1) & (elements <= LARGEST) & (latency_ms > 0) & (latency_ms < MOST_MS)
         second = times[known] // NS
         log_size, log_ns = np.log(elements[known]), np.log(latency_ms[known] * 1e6)
-        for one in np.unique(second).tolist():
+        for one in distinct(second).tolist():
             if len(self._of_second) < MOST_HELD_S or one in self._of_second:
                 inside = second == one
                 self._of_second.setdefault(one, []).append((log_size[inside], log_ns[inside]))

@@ -29,6 +29,7 @@ from edgetop.analysis.slowdowns.slowdown import MAX_SLOWDOWNS, TOO_SCATTERED, Ro
 from edgetop.analysis.slowdowns.stages import Stage, Stages
 from edgetop.analysis.slowdowns.stalls import lost_ms, with_felt
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
+from edgetop.session.median import median
 from edgetop.session.seconds import NO_SECONDS, NS
 from edgetop.session.typed_json import NOT_EXPORTED
 
@@ -143,7 +144,7 @@ class Judgement:
         self.burst_rows = _inside(rows, burst)
         self.burst_size = signals.input_size(burst.from_s, burst.to_s)
         lost = lost_ms(self.burst_rows, signals)
-        self.usual_lost_ms = float(np.median(lost)) if len(lost) else 0.0
+        self.usual_lost_ms = median(lost) if len(lost) else 0.0
         if (with_felt(rows, signals, 0.0)["p50_ns"] == rows["p50_ns"]).all():
             return
         cutter = WindowCutter()

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.tracks import SECONDS, Floats
 from edgetop.frozen import frozen
+from edgetop.session.distinct import distinct
 from edgetop.session.seconds import NS, Seconds
 
 # Number of own calls over which the share of other calls is taken. Choice: fewer than ten seconds of a model with one
@@ -47,7 +48,7 @@ class Mix:
         if streams is not None:
             alone &= np.diff(streams.offsets) == 0
             second = rows["t_ns"][streams.owner] // NS
-            for number in np.unique(streams.number).tolist():
+            for number in distinct(streams.number).tolist():
                 is_own = streams.number == number
                 self._store(number, second[is_own], streams.seconds.rows[is_own])
         if alone.any():
