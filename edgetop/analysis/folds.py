@@ -513,7 +513,8 @@ class Folds:
     @once
     def forecast_view(self) -> ForecastView:
         """Return the forecast of the temperature at this load, as of now or as of the end of the measured phase."""
-        return self.forecast.view(self.progress.measured_until_ns)
+        is_over = self.progress.view().phase == "over"
+        return self.forecast.view(self.progress.measured_until_ns, is_over=is_over)
 
     @once
     def growth_view(self) -> GrowthView:

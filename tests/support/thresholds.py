@@ -112,7 +112,7 @@ NO_THRESHOLDS = {
         ab_quads.SETTLING_QUADS ab_quads.SHARES agreement.MOST_EXACT baseline.LEAST_SCATTER blocks.LEAST_BATCHES
         blocks.LEAST_FREEDOM blocks.MOST_BATCHES blocks.T_975 clock_parts.LEAST_LEVEL detector.WILD_DENSITY
         device_fit.MOST_LOG energy.DUST equal_size.BEYOND
-        equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.SLOWEST_S
+        equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.RUNNING_S heat_forecast.SLOWEST_S
         input_shapes.QUANTILES latency_heat.LEAST_INFERENCES levels.OF_FIVE levels.OF_MEDIANS levels.SURE
         levels._PER_MAD memory_use.Z_975 meter_errors.COVERAGE miss_risk.ENDS miss_risk.LEAST_BLOCKS
         miss_risk.MOST_SHAPE miss_risk.RESAMPLES operator_counts.NORMAL_95

@@ -64,6 +64,8 @@ IDLE_C = 5.0
 # Up to these ages of the measurement the forecast is made every second, two, four; then every eight.
 PACES_S = ((32, 1), (64, 2), (128, 4))
 SLOWEST_S = 8
+# While a session runs, the forecast is made every four seconds at most: it costs a quarter of a refresh of the screen.
+RUNNING_S = 4
 
 # Why there is no forecast, or no answer whether the board will throttle.
 Silence = Literal[
@@ -164,13 +166,17 @@ class Forecast(TracksReader):
             total, before = self._idle.get(place, (0, 0))
             self._idle[place] = total + int(milli.sum()), before + int(weight[rows].sum())
 
-    def view(self, until_ns: int) -> ForecastView:
-        """Return the heat forecast as of the session time `until_ns`: now, or the end of the measured phase."""
+    def view(self, until_ns: int, *, is_over: bool = True) -> ForecastView:
+        """Return the heat forecast as of the session time `until_ns`: now, or the end of the measured phase.
+
+        `is_over`: whether the session is over. Otherwise, the forecast may be some seconds older.
+        """
         if self._began_ns is None:
             return ForecastView(silence="not-measured")
         until_s = min(self._tracks.newest_s, until_ns // NS)
         age_s = until_s - self._began_ns // NS
         pace_s = next((pace for age, pace in PACES_S if age_s < age), SLOWEST_S)
+        pace_s = pace_s if is_over else max(pace_s, RUNNING_S)
         as_of_s = until_s // pace_s * pace_s
         if self._judged is None or self._judged[0] != as_of_s:
             self._judged = as_of_s, self._judge(as_of_s)

@@ -31,6 +31,7 @@ def rising(t_s: np.ndarray, to_c: float = 90.0, tau_s: float = 100.0, from_c: fl
 def told(
     seconds: int, *sensors: tuple[SensorInfo, Curve], board: str | None = None, load: Load | None = None,
     events: tuple[Event, ...] = (), began_s: float = 0.0, until_s: float | None = None,
+    is_over: bool = True,
 ) -> ForecastView:  # fmt: skip
     """Of sensors that read so second by second; NaN: not read in it."""
     t_s = np.arange(seconds)
@@ -42,11 +43,21 @@ def told(
     fold = Forecast()
     events = (*events, phase_event(round(began_s * NS), "measure"))
     fold.fold(Batch(until_ns=seconds * NS, manifest=manifest, readings=rows, events=events))
-    return fold.view(round((seconds if until_s is None else until_s) * NS))
+    return fold.view(round((seconds if until_s is None else until_s) * NS), is_over=is_over)
 
 
 def steady_load(t_s: np.ndarray) -> np.ndarray:
     return np.full_like(t_s, 390.0)
+
+
+def test_a_running_session_has_a_forecast_of_some_seconds_ago() -> None:
+    sensors = (ZONE, rising), (LOAD, steady_load)
+    running, before, exact = told(32, *sensors, is_over=False), told(32, *sensors, until_s=28), told(32, *sensors)
+    assert running.seen_s == before.seen_s == 28
+    assert exact.seen_s == 31
+    assert running.trip_in_s
+    assert before.trip_in_s
+    assert running.trip_in_s.value == pytest.approx(before.trip_in_s.value - 4)
 
 
 def test_a_forecast_gives_time_and_temperature_of_the_trip() -> None:
