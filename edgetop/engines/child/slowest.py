@@ -60,17 +60,17 @@ class _Counts(NamedTuple):
 
 
 class _Usual:
-    """The usual share of an inference in which something rested."""
+    """The usual share of an inference's time in which the engine's threads, or one of them, used or awaited no CPU."""
 
     def __init__(self) -> None:
         self.share: Optional[float] = None  # None before the first inference
 
     def beyond(self, latency_ns: int, busy_ns: int) -> int:
-        """Return for how many ns of an inference something rested, beyond what is usual.
+        """Return for how many ns of an inference these threads used and awaited no CPU, beyond what is usual.
 
         An engine that waits for an accelerator rests in each inference, so only little of that counts. `latency_ns` is
-        the time of the inference. `busy_ns` is for how long it ran or waited for a CPU, which may include some time
-        before the inference.
+        the time of the inference. `busy_ns` is for how long the threads ran or waited for a CPU, which may include some
+        time before the inference.
         """
         share = max(0.0, 1 - busy_ns / max(latency_ns, 1))
         usual = share if self.share is None else self.share
