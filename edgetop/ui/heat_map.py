@@ -201,7 +201,7 @@ class Canvas:
 
 
 _TEXT_STYLES = {
-    HEAT_P50: "p50", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "critical", HEAT_SLOWED: "warning",
+    HEAT_P50: "median", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "critical", HEAT_SLOWED: "warning",
 }  # fmt: skip
 
 

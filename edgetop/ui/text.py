@@ -103,8 +103,8 @@ def as_fits(cells: int, *pieces: Piece) -> Line:
 
 
 def _is_label(span: Span) -> bool:
-    """Whether the span is the label of a value that follows it: dim text with a space at its end, or "p50" or "p99"."""
-    return span.style in ("p50", "p99") or (span.style == "dim" and span.text.endswith(" "))
+    """Whether the span is the label of a value that follows it: dim text with a space at its end, or a percentile."""
+    return span.style in ("median", "p50", "p99") or (span.style == "dim" and span.text.endswith(" "))
 
 
 def spread(left: Line, right: Line, cells: int) -> Line:

@@ -24,8 +24,9 @@ STYLES = (
 
 # Styles of a theme, and the styles that replace them if a theme does not have them.
 ROLES = {
-    "frame": "dim", "p50": "graph", "p99": "accent", "band": "dim", "temperature": "graph", "warm": "graph_hot",
-    "hot": "warning", "clock": "graph", "power": "graph", "memory": "graph", "limit": "warning", "shade": "graph_hot",
+    "frame": "dim", "median": "text", "p50": "graph", "p99": "accent", "band": "dim", "temperature": "graph",
+    "warm": "graph_hot", "hot": "warning", "clock": "graph", "power": "graph", "memory": "graph", "limit": "warning",
+    "shade": "graph_hot",
 }  # fmt: skip
 # The colours of a heat map: one for each level of a share, from the fewest inferences to the most.
 HEAT = tuple(f"heat{level}" for level in range(1, 6))
@@ -33,7 +34,7 @@ HEAT = tuple(f"heat{level}" for level in range(1, 6))
 HEAT_LEVELS = len(HEAT)
 HEAT_P50, HEAT_P99, HEAT_LIMIT, HEAT_THROTTLED, HEAT_SLOWED = range(HEAT_LEVELS + 1, HEAT_LEVELS + 6)
 _HEAT_MARKS = {
-    HEAT_P50: "text", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "hot", HEAT_SLOWED: "warm",
+    HEAT_P50: "median", HEAT_P99: "p99", HEAT_LIMIT: "limit", HEAT_THROTTLED: "hot", HEAT_SLOWED: "warm",
 }  # fmt: skip
 # Colours of the levels: of a terminal's own palette, and of the 256 colours that nearly every terminal has, on a dark
 # and on a light background. Their escape sequences are half as long as those of other colours.

@@ -58,10 +58,16 @@ def turn_words(turn: Turn) -> str:
 
 
 def verdict_words(ratio: Ratio) -> str:
-    """Return how B compares with A in a few words, such as `slower`, `the same within 0.8 %`, or `not told apart`."""
+    """Return how B compares with A in a few words, such as `slower`, `the same within 0.8 %`, or `not told apart`.
+
+    An interval that leaves out no difference by a hair proves nothing: `not certain`.
+    """
     if ratio.verdict == "same":
         return f"the same within {_share(ratio.within)}"
-    return "not told apart" if ratio.verdict == "unknown" else ratio.verdict
+    if ratio.verdict != "unknown":
+        return ratio.verdict
+    low, high = ratio.ci95
+    return "not told apart" if low <= 1 <= high else "not certain"
 
 
 def change_words(ratio: Ratio) -> str:

@@ -63,9 +63,9 @@ ADVICE: Mapping[str, str] = {
     "overloaded": "response times depend on the length of the run; ask for a --rate that the engine can keep",
     "background-load": "what shares the board with the model belongs in the measurement only if production has it too",
     "still-warming": "run until it no longer does: what is sustained is not known before",
-    "p99-differs": "one figure does not describe it: see what changed (slowdowns, events), or run until halves agree",
+    "p99-differs": "no single p99 describes this run: slowdowns and events tell what changed; or measure longer",
     "clock-limit-changed": (
-        "if heat did not do it, set the clocks before the run and leave them alone; slowdowns tell when it was"
+        "heat, a power mode or a program lowered it: slowdowns and events tell when; fix the clocks before a run"
     ),
     "unsustainable-mode": "measure in the mode in watts that deployment can hold",
     "not-sustained": "deployment sees the sustained figures; slowdowns tell why",

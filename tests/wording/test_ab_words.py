@@ -3,7 +3,7 @@
 import pytest
 
 from edgetop.analysis.ab_figures import Ratio
-from edgetop.wording.ab_words import choice_words
+from edgetop.wording.ab_words import choice_words, verdict_words
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,11 @@ from edgetop.wording.ab_words import choice_words
 )
 def test_the_faster_variant_is_named(ratio: Ratio | None, said: str) -> None:
     assert choice_words(ratio) == said
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [(0.99, 1.08, "not told apart"), (1.001, 1.155, "not certain"), (0.9, 0.999, "not certain")],
+)
+def test_an_interval_that_barely_leaves_out_no_difference_is_not_certain(low: float, high: float, said: str) -> None:
+    assert verdict_words(Ratio(1.05, (low, high), "unknown", None)) == said

@@ -334,7 +334,7 @@ def vitals_line(view: MonitorView, area: Area) -> Line:
         shown.remove((well or figures)[-1])
     if not shown:
         is_early = view.progress.phase not in ("measure", "over")
-        none = f" no vital signs{' yet' if is_early else ''}"
+        none = f" no limit is known{' yet' if is_early else ''}"
         return as_fits(max(0, area.width - 1), (none, "dim"))
     pieces: list[Piece] = [(before, "dim"), " "]
     for vital, words in shown:

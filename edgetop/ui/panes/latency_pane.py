@@ -42,7 +42,7 @@ TABLE_ROWS = 14  # from this height on, figures are a table instead of a line
 TITLE_CELLS = 19  # width of the name and the border in the title
 SPANS_ROWS = 10  # from this height on, the burst is compared with the sustained span
 STREAM_CELLS = 20  # width of the name of a model
-STYLES = {"p50": "p50", "p99": "p99"}  # styles of percentile names, as those of their lines
+STYLES = {"p50": "median", "p99": "p99"}  # styles of percentile names: those of their lines in the heat map
 
 
 def title(view: MonitorView, area: Area) -> str:

@@ -246,8 +246,8 @@ def test_the_vital_signs_say_how_far_each_is_from_its_limit() -> None:
 
 def test_what_a_board_has_not_got_has_no_gauge() -> None:
     text = gauges(Script(manifest(sensors=())).load().warm_up().begin().measure(75), 120)
-    assert text == " no vital signs"
-    assert gauges(Script(manifest(sensors=())).load(), 120) == " no vital signs yet"
+    assert text == " no limit is known"
+    assert gauges(Script(manifest(sensors=())).load(), 120) == " no limit is known yet"
     assert gauges(Script(), 120).startswith(" heat   - of 85 C ")
 
 
