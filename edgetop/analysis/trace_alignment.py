@@ -315,10 +315,11 @@ def _aligned_at(
 
 
 def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, period_s: float) -> tuple[int, bool]:
-    """Return `(later, is_certain)`: how many inferences to add to the offset, and whether this number is certain.
+    """Return `(later, is_certain)`: by how many inferences the trace must move to fit best, and if that is certain.
 
-    The number is certain if every other number explains the power clearly worse in some part of the trace. Inferences
-    at even intervals look alike, so only a part in which the load begins, ends or pauses can show the right number.
+    Inferences at even intervals look alike, so the offset may be wrong by some of them. Only a part of the trace in
+    which the load begins, ends or pauses can show by how many. `later` is certain if each other number fits clearly
+    less well in at least one part.
     `folds`: the parts of the trace in full resolution. `offset_s` and `drift`: the offset and drift found so far.
     `period_s`: the usual time from the start of an inference to the next start, in s.
     """

@@ -233,10 +233,10 @@ class TurnsEngine:
         return [TurnsBegan(turns, self._load)]
 
     def _in_order(self, update: EngineUpdate) -> EngineUpdate:
-        """Return `update` with the records that are final, sorted by the start of their inferences.
+        """Return `update` with the records of both engines merged, sorted by the start of their inferences.
 
-        A record is held back until the other engine can no longer report an earlier one; a later call returns it.
-        Before the turns only one engine runs, and `update` is returned as it is.
+        A record is held back, for a later call, until neither engine can report an earlier one. While the first model
+        still runs alone, `update` is returned as it is.
         """
         if self._first is None:
             return update

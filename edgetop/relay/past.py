@@ -105,9 +105,9 @@ def _streams_in(manifest: Manifest) -> int:
 
 
 def _found(recording: Recording, fine_ns: int, judge: Judge | None) -> Iterator[Batch]:
-    """Yield the batches from the session time `fine_ns` on in full detail.
+    """Yield all batches of the recording from the session time `fine_ns` on, without merging inferences or seconds.
 
-    The first batch also has the analysis of the session before `fine_ns`, unless `judge` is None or fails.
+    The first batch carries what `judge` makes of the earlier batches; it carries nothing if `judge` is None or fails.
     """
     late_ns = fine_ns + CONTEXT_S * NS
     judged = None

@@ -74,10 +74,11 @@ def record_of(function: Any) -> int | None:
 
 
 def located(path: str, folders: list[str]) -> dict[str, Any]:
-    """Return the positions, in the module's file, of the functions that pybind11 calls for InferenceSession's methods.
+    """Return where ONNX Runtime's extension module has the C++ functions of InferenceSession's methods.
 
-    `path` is the module's path. `folders` are added to `sys.path`. The result is {"offsets": {"run": 1234, ...},
-    "caller": 5678, "version": "1.23.0"}. Raises ValueError if the module has another layout.
+    The result is {"offsets": {"run": 1234, ...}, "caller": 5678, "version": "1.23.0"}. Offsets are bytes from the start
+    of the file `path`; `caller` is the function of pybind11 through which Python calls all of them. `folders` are added
+    to `sys.path`. Raises ValueError if the module has another layout.
     """
     sys.path[:0] = folders
     name = "onnxruntime_pybind11_state"

@@ -205,10 +205,10 @@ class _Chart:
             self.rows[y] = row
 
     def _changed_cells(self, dots: Sequence[Ints], of: Plot) -> tuple[int, int]:
-        """Return the columns that must be drawn again, as (first, end). Column `end` is not among them.
+        """Return the range of columns, in cells, that differ from the previous drawing: (first, one after the last).
 
-        `of` is the chart to draw, and `dots` are the heights of each curve in it. The result is (0, 0) if no curve
-        changed. It includes one cell after the last change, because the line to the next value changes, too.
+        `of` is the chart, and `dots` has the height of each curve at each dot. The range includes one more cell after
+        the last change, because the line to the next value changes, too. It is (0, 0) if no curve changed.
         """
         places: list[int] = []
         for now, before in zip(dots, self._dots, strict=True):

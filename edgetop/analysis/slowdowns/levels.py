@@ -235,10 +235,11 @@ class Noise:
 
 
 def _rise_ratio(calm: Ints, rise: Ints, size: int) -> float:
-    """Return the log-likelihood ratio of a step from the latencies `calm` to the latencies `rise`.
+    """Return a log-likelihood ratio: how much likelier a rise of latency from `calm` to `rise` is than no change.
 
-    Each latency is a natural logarithm, times a million. Means of `size` successive latencies are compared. The noise
-    is an autoregression of order one. The result is SURE if there are too few latencies to compare.
+    `calm` and `rise` have natural logarithms of latencies, times a million. They are averaged over blocks of `size`
+    latencies, and the noise of the blocks is modelled as an autoregression of order one. The result is 0 if latency
+    fell, and the constant SURE, which is the greatest, if there are too few latencies to compare.
     """
     calm, rise = calm[len(calm) % size :], rise[: len(rise) // size * size]
     if len(calm) < LEAST_BLOCKS * size or not len(rise):

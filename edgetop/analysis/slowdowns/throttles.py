@@ -75,7 +75,7 @@ class ThrottleSpan:
 
 @frozen
 class ThrottleAt:
-    """A time in which the board was slowed, with the name of the clock to show for it."""
+    """A span in which the board was throttled, and which clock had fallen: screens and reports name this clock."""
 
     span: ThrottleSpan
     clock: str  # "cpu", or the label of the clock; "" if there is none

@@ -58,7 +58,7 @@ class Area:
 
 @frozen
 class Item:
-    """An entry of a list: its lines, and the details that the user sees after opening the entry, or copies."""
+    """An entry of a list: its lines, and the details that are shown when it is opened, and that can be copied."""
 
     lines: Sequence[Line]
     key: object = None  # identifies the item across refreshes; None if it cannot be chosen
