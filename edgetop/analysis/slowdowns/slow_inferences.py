@@ -46,8 +46,7 @@ PART = 0.25
 # Larger: faults are blamed for what others did; smaller: the faults of a heap that grows are missed.
 MINOR_FAULT_NS = 500
 # Time that a major page fault takes at most, if it was not measured: another thread than the engine's loop had it.
-# Choice: a read from an SD card. Larger: a fault is blamed for what others did; smaller: the faults of worker threads
-# are missed.
+# Choice: a read from an SD card. Larger: faults are blamed for what others did; smaller: those of workers are missed.
 MAJOR_FAULT_NS = 1_000_000
 # Time that one preemption may take from a thread. Choice: ten slices of 3 ms. Larger: an engine that stood still while
 # another program ran is unexplained; smaller: a worker that waits for a CPU is taken for an engine that stands still.
