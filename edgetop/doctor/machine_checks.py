@@ -315,7 +315,9 @@ def _runtime_command(python: str, broken: dict[str, str]) -> str:
     """
     pip = f"{shlex.quote(clean(python))} -m pip install"
     if needed := _needed(broken):
-        return f"{pip} '{needed}'"
+        # edgetop's own Python records with pyarrow, which refuses NumPy 1 from version 26 on.
+        arrow = " 'pyarrow<26'" if python == sys.executable and needed == "numpy<2" else ""
+        return f"{pip} '{needed}'{arrow}"
     if python == sys.executable:
         return f"{extra_command('onnx')}  or  {extra_command('tflite')}"
     return f"{pip} onnxruntime  or  {pip} ai-edge-litert"

@@ -21,9 +21,11 @@ def module(
     return {"version": version, "providers": list(providers), "error": error}
 
 
-def judged(tree: Path, files: dict[str, str] | None = None, numpy: Any = NUMPY, **found: Any) -> Check:
+def judged(
+    tree: Path, files: dict[str, str] | None = None, numpy: Any = NUMPY, python: str = "/opt/my python", **found: Any
+) -> Check:
     inventory = {"python": "3.11.2", "numpy": numpy, "runtimes": found}
-    (check,) = machine_checks.judge_runtimes(inventory, facts(tree, files, python="/opt/my python"))
+    (check,) = machine_checks.judge_runtimes(inventory, facts(tree, files, python=python))
     return check
 
 
@@ -52,6 +54,12 @@ def test_the_fix_is_for_the_interpreter_that_was_asked(tmp_path: Path) -> None:
     assert judged(tmp_path, **{"tflite-runtime": old}).fix == f"{pip} 'numpy<2'"
     assert judged(tmp_path, onnxruntime=module(), **{"tflite-runtime": old}).fix == f"{pip} 'numpy<2'"
     assert judged(tmp_path).fix == f"{pip} onnxruntime  or  {pip} ai-edge-litert"
+
+
+def test_an_old_numpy_in_the_own_environment_needs_an_arrow_that_takes_it(tmp_path: Path) -> None:
+    old = module(error="tflite-runtime needs numpy<2, and numpy 2.2.6 is installed")
+    fix = judged(tmp_path, python=sys.executable, **{"tflite-runtime": old}).fix
+    assert fix and fix.endswith("-m pip install 'numpy<2' 'pyarrow<26'")
 
 
 def test_a_jetson_whose_runtime_has_no_gpu_is_a_warning(tmp_path: Path) -> None:
