@@ -59,7 +59,8 @@ def test_the_fix_is_for_the_interpreter_that_was_asked(tmp_path: Path) -> None:
 def test_an_old_numpy_in_the_own_environment_needs_an_arrow_that_takes_it(tmp_path: Path) -> None:
     old = module(error="tflite-runtime needs numpy<2, and numpy 2.2.6 is installed")
     fix = judged(tmp_path, python=sys.executable, **{"tflite-runtime": old}).fix
-    assert fix and fix.endswith("-m pip install 'numpy<2' 'pyarrow<26'")
+    assert fix
+    assert fix.endswith("-m pip install 'numpy<2' 'pyarrow<26'")
 
 
 def test_a_jetson_whose_runtime_has_no_gpu_is_a_warning(tmp_path: Path) -> None:
