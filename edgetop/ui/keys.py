@@ -127,7 +127,8 @@ def help_lines(commands: Iterable[AnyCommand]) -> list[tuple[str, str]]:
     return [(" ".join(names), words) for words, names in lines.items()]
 
 
-class FooterEntry(NamedTuple, Generic[ScreenT_contra]):
+@frozen
+class FooterEntry(Generic[ScreenT_contra]):
     """An entry of the last line of the screen: one command, or several that share their words, such as `zZ zoom`."""
 
     keys: str  # the first key of each command; of more than two commands the first and the last, such as `1-8`
