@@ -11,6 +11,8 @@ from edgetop.sensors.capture.collect import CUT, Capture, collect, pack
 from edgetop.sensors.capture.unpack import REPORT, Unpacked
 from edgetop.sensors.root import Root
 from tests.support.board_from_report import BOARDS, lacking, lost_sensors, main, make_board
+from tests.support.board_rows import wrong_in_page
+from tests.support.trees import plant
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -106,4 +108,40 @@ def test_a_sensor_that_was_lost_under_load_is_named_too(captures, tmp_path, caps
 
 def test_a_sensor_that_the_tree_lost_is_named():
     report = b'{"sensors": {"sensors": [{"id": "temp/gone", "value": 1.0}, {"id": "mem/system-swap", "value": 0.0}]}}'
-    assert lost_sensors(report, BOARDS / "virtual-machine/tree") == ["temp/gone"]
+    assert lost_sensors(report, BOARDS / "virtual-machine/tree") == ["not in the tree: temp/gone"]
+
+
+def test_a_sensor_whose_value_the_tree_lost_is_named():
+    """An old capture: /proc/diskstats is there, and what tells a disk from its partitions is not."""
+    ids = ("disk/read", "rate/swap-in", "load/cpu", "temp/cpu-thermal")
+    report = json.dumps({"sensors": {"sensors": [{"id": one, "value": 1.0} for one in ids]}}).encode()
+    assert lost_sensors(report, BOARDS / "raspberry-pi-3-emulated/tree") == [
+        "no value in the tree: disk/read (no hardware device among those in the file)"
+    ]
+
+
+@pytest.mark.parametrize("name", ["my/board", "my board", "../board", "", "Board", "-board", "b\x1b[31m"])
+def test_a_name_that_is_no_folder_of_boards_is_refused_in_one_line(name, tmp_path, capsys):
+    (tmp_path / "a.tar.gz").write_bytes(pack(collect(Root(BOARDS / "virtual-machine/tree"))))
+    assert main(["--boards", str(tmp_path / "boards"), "--", str(tmp_path / "a.tar.gz"), name]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"{name!r}: not a name")
+    assert told.count("\n") == 1
+    assert not (tmp_path / "boards").exists()
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder"])
+def test_a_file_that_cannot_be_read_is_told_in_one_line(kind, tmp_path, capsys):
+    file = tmp_path if kind == "folder" else tmp_path / "missing.tar.gz"
+    assert main([str(file), "pi", "--boards", str(tmp_path / "boards")]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"{file}: ")
+    assert told.count("\n") == 1
+
+
+def test_a_board_without_a_model_is_made(tmp_path):
+    tree = plant(tmp_path / "board", {"proc/meminfo": "MemTotal: 1000 kB\n", "proc/stat": "cpu 1 2\n"})
+    (folder,) = make_board(pack(collect(tree)), "plain", tmp_path / "boards")
+    board = expected(folder)["board"]
+    assert "model" not in board
+    assert wrong_in_page("plain", board, ["| plain | - | - | `plain` | captured |"]) == ""

@@ -21,6 +21,7 @@ from edgetop.sensors.sensor_protocol import Gap
 from edgetop.session.caches import Cache
 from edgetop.session.manifest import Board, SensorInfo
 from edgetop.session.manifest_codec import to_json
+from tests.support.board_rows import wrong_in_page
 from tests.support.clocks import ManualClock
 from tests.support.sessions import begun
 
@@ -73,23 +74,35 @@ def test_the_board_is_known_for_what_it_is(board: str) -> None:
     assert asdict(read_board(root_of(board))) == asdict(Board(**fields, caches=caches))
 
 
-KNOWN_FROM = ("seen by a user", "captured", "emulated", "documentation")
+def page_rows() -> list[str]:
+    page = (Path(edgetop.__file__).parent / "docs/boards.md").read_text(encoding="utf-8")
+    tried = page.partition("## What was tried")[2].partition("\n## ")[0]
+    return [line for line in tried.splitlines() if line.startswith("| ")]
 
 
-def test_the_page_on_boards_lists_what_was_tried() -> None:
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_page_on_boards_lists_what_was_tried(board: str) -> None:
     """The kernel or release of each tree, beside its name."""
-    page = (
-        (Path(edgetop.__file__).parent / "docs/boards.md")
-        .read_text(encoding="utf-8")
-        .partition("## What was tried")[2]
-        .partition("\n## ")[0]
-    )
-    rows = [line for line in page.splitlines() if line.startswith("| ")]
-    for board in BOARDS:
-        (line,) = [row for row in rows if f"`{board}`" in row]  # a board has a row for each kernel
-        assert expected(board)["board"]["model"] == line.split("|")[1].strip()
-        assert expected(board)["board"]["kernel"] in line
-        assert line.split("|")[-2].strip() in KNOWN_FROM
+    assert wrong_in_page(board, expected(board)["board"], page_rows()) == ""
+
+
+@pytest.mark.parametrize("tree", ["vm", "vm-loaded"])
+@pytest.mark.parametrize(
+    ("board", "row", "told"),
+    [
+        ({"kernel": "6.1"}, "| vm | 6.1 | Debian | `vm`, `vm-loaded` | captured |", ""),
+        ({"model": "Pi", "kernel": "6.1"}, "| Pi | 6.1 | Debian | `vm`, `vm-loaded` | captured |", ""),
+        ({}, "| vm | - | - | `vm`, `vm-loaded` | captured |", ""),
+        ({"kernel": "6.1", "os": "Debian"}, "| vm | 6.1 | Debian | `other` | captured |", "| vm | 6.1 | Debian | `"),
+        ({"kernel": "6.1"}, "| Pi | 6.1 | Debian | `vm`, `vm-loaded` | captured |", "begins with 'Pi', not with 'vm'"),
+        ({"kernel": "6.1"}, "| vm | 6.2 | Debian | `vm`, `vm-loaded` | captured |", "has '6.2', not its kernel '6.1'"),
+        ({"kernel": "6.1"}, "| vm | 6.1 | Debian | `vm`, `vm-loaded` | said |", "ends with 'said'"),
+    ],
+)
+def test_a_row_that_is_missing_or_wrong_is_told(tree: str, board: dict[str, str], row: str, told: str) -> None:
+    wrong = wrong_in_page(tree, board, [row])
+    assert told in wrong
+    assert bool(wrong) is bool(told)
 
 
 @pytest.mark.parametrize("board", BOARDS)

@@ -4,12 +4,13 @@
 
 It writes tests/boards/NAME with the tree and `expected.toml`, and NAME-loaded if the board was captured under load too.
 A capture under load that is incomplete is left out, and one at rest is refused. What is expected is what edgetop reads
-there now: compare it with the board's documents before you commit it. The script prints each sensor that the board had
-and a tree does not.
+there now: compare it with the board's documents before you commit it. The script prints each sensor that had a value on
+the board and is not in a tree, or has no value there.
 """
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
@@ -27,6 +28,7 @@ from edgetop.sensors.sensor_protocol import Gap
 
 BOARDS = Path(__file__).parents[1] / "boards"
 ALWAYS = {"load/cpu", "load/steal"}  # rates of every board, which test_boards.py knows
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 RATES = ("rate/", "net/", "disk/", "pressure/", "throttle/over-current", "throttle/under-voltage")
 
 
@@ -89,12 +91,37 @@ def _ids(table: str, ids: object) -> Iterator[str]:
 
 
 def lost_sensors(report: bytes, tree: Path, key: str = "sensors") -> list[str]:
-    """Return the sensors that had a value on the board and are not in the tree.
+    """Return a line for each sensor that had a value on the board, and is not in the tree or has no value there.
 
-    `key` is the part of the report with the board's sensors: "sensors", or "sensors_loaded" of the board under load.
+    Each sensor of the tree is read twice, because a rate has no value at first. `key` is the part of the report with
+    the board's sensors: "sensors", or "sensors_loaded" of the board under load.
     """
     live = {one["id"] for one in (json.loads(report)[key] or {"sensors": ()})["sensors"] if one["value"] is not None}
-    return sorted(live - {info.id for source in discover_board(Root(tree)).sources for info in source.sensors})
+    read = second_values(Root(tree))
+    return [
+        *(f"not in the tree: {one}" for one in sorted(live - read.keys())),
+        *(
+            f"no value in the tree: {one} ({value.reason})"
+            for one, value in sorted(read.items())
+            if isinstance(value, Gap) and one in live - ALWAYS
+        ),
+    ]
+
+
+def second_values(root: Root) -> dict[str, float | Gap]:
+    """Return what each sensor of a board gives when it is read a second time, by its id."""
+    found: dict[str, float | Gap] = {}
+    for source in discover_board(root).sources:
+        read_source(source)
+        values = read_source(source)
+        found.update(
+            zip(
+                (info.id for info in source.sensors),
+                [values] * len(source.sensors) if isinstance(values, Gap) else values,
+                strict=True,
+            )
+        )
+    return found
 
 
 def lacking(unpacked: Unpacked) -> str:
@@ -138,10 +165,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("name")
     parser.add_argument("--boards", type=Path, default=BOARDS, help="folder of the boards")
     asked = parser.parse_args(arguments)
-    packed = read_file(asked.file, MAX_ARCHIVE_BYTES)
+    if not _NAME.fullmatch(asked.name):
+        print(
+            f"{asked.name!r}: not a name for a folder of tests/boards: use lower-case letters, digits and -, such as"
+            " raspberry-pi-5",
+            file=sys.stderr,
+        )
+        return 1
     try:
+        packed = read_file(asked.file, MAX_ARCHIVE_BYTES)
         folders, unpacked = make_board(packed, asked.name, asked.boards), unpack(packed)
-    except (ValueError, FileExistsError) as error:
+    except FileNotFoundError:
+        print(f"{asked.file}: no such file: give the file that edgetop board-report wrote", file=sys.stderr)
+        return 1
+    except (ValueError, OSError) as error:
         print(f"{asked.file}: {error}", file=sys.stderr)
         return 1
     if why := lacking(unpacked):
@@ -152,8 +189,8 @@ def main(arguments: list[str] | None = None) -> int:
             for note in unpacked.loaded.notes:
                 if note not in unpacked.capture.notes:
                     print(f"only under load: {note}")
-        for sensor in lost_sensors(unpacked.report, folder / "tree", key) if unpacked.report else ():
-            print(f"not in the tree: {sensor}")
+        for line in lost_sensors(unpacked.report, folder / "tree", key) if unpacked.report else ():
+            print(line)
     return 0
 
 

@@ -23,7 +23,7 @@ from edgetop import __version__
 from edgetop.files import write_file
 from edgetop.formatting import quantity
 from edgetop.frozen import frozen
-from edgetop.sensors.capture.private import FILTERS, Private
+from edgetop.sensors.capture.private import Private, filter_of
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.root import COMMAND_FOLDER, UNREADABLE, Root, file_name, run_command
 from edgetop.sensors.sensor_protocol import begin_call
@@ -136,8 +136,8 @@ class _Walk:
             self._files[path] = b""
             self.notes.append(f"{path}: {name}, {error.strerror or error}")
             return
-        if path in FILTERS:
-            content = FILTERS[path](content.decode("utf-8", "replace")).encode()
+        if plain := filter_of(path):
+            content = plain(content.decode("utf-8", "replace")).encode()
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
@@ -179,9 +179,12 @@ class _Walk:
             files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(self._refused.items())).encode()
         if count := len(self._private_paths):
             notes = [*notes, f"{quantity(count, 'path')} left out: an address or a serial number is in the name"]
-        # Leave out links whose target was not taken.
+        # Leave out links whose target was not taken. The target may be a folder that has only links.
         there = {parent for path in files for parent in _and_parents(path)}
-        leading = {path: real for path, real in self._links.items() if real in there}
+        leading: dict[str, str] = {}
+        while found := {path: real for path, real in self._links.items() if real in there and path not in leading}:
+            leading |= found
+            there |= {parent for path in found for parent in _and_parents(path)}
         links = {path: os.path.relpath(real, Path(path).parent) for path, real in leading.items()}
         scrubbed = [self._private.scrub(note.encode(errors="replace")).decode() for note in notes]
         return Capture(dict(sorted(files.items())), dict(sorted(links.items())), tuple(dict.fromkeys(scrubbed)))

@@ -26,7 +26,7 @@ _PARAMETERS = re.compile(
     r"|intel_pstate|amd_pstate|processor\.max_cstate|intel_idle\.max_cstate|idle|cpufreq\.\w+|cma|coherent_pool)(=.*)?"
 )
 _PLAIN_INTERFACE = re.compile(
-    r"lo|(eth|wlan|usb|can|docker|end|l4tbr|rndis|dummy|sit|tunl|bonding)\d*|en[ops]\d\w{0,7}"
+    r"lo|(eth|wlan|wwan|usb|can|docker|end|l4tbr|rndis|dummy|sit|tunl|bonding)\d*|(en|wl|ww)[ops]\d\w{0,7}"
 )
 
 _IDENTIFIERS = (
@@ -155,8 +155,21 @@ def _plain_interfaces(text: str) -> str:
     return "".join(lines)
 
 
+def _plain_uevent(text: str) -> str:
+    """Return the text of a device's `uevent` with its driver alone.
+
+    Other lines may have an address, such as NVME_TRADDR of a disk on the network (drivers/nvme/host/core.c).
+    """
+    return "".join(line for line in text.splitlines(True) if line.startswith("DRIVER="))
+
+
+def filter_of(path: str) -> Callable[[str], str] | None:
+    """Return the function that leaves out the private part of a file's text, or None if the file has no such part."""
+    return _plain_uevent if path.endswith("/uevent") else _FILTERS.get(path)
+
+
 # Filters for files in which a certain part is private, whatever its form.
-FILTERS: dict[str, Callable[[str], str]] = {
+_FILTERS: dict[str, Callable[[str], str]] = {
     "proc/cpuinfo": lambda text: "".join(line for line in text.splitlines(True) if not line.startswith("Serial")),
     "proc/cmdline": lambda text: " ".join(word for word in text.split() if _PARAMETERS.fullmatch(word)) + "\n",
     "proc/stat": lambda text: re.sub(r"(?m)^btime \d+$", "btime 0", text),  # the second of the boot; nothing reads it

@@ -109,6 +109,9 @@ _FILES = {
     **{
         f"sys/block/{disk}*": "stat queue/rotational queue/scheduler" for disk in ("sd", "vd", "mmcblk", "nvme", "zram")
     },
+    # What is hardware has a device (traffic.py). Every device has `uevent` (device_add in drivers/base/core.c).
+    "sys/block/*": "device/uevent",
+    **{f"sys/class/net/{name}*": "device/uevent" for name in ("eth", "en", "wl", "ww", "usb", "can")},
     "proc/device-tree": "model compatible chosen/power/max_current",
     "proc": "cpuinfo meminfo stat vmstat loadavg diskstats swaps cmdline",
     "proc/net": "dev",

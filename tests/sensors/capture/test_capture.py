@@ -11,8 +11,12 @@ from edgetop.sensors.capture.collect import Capture, collect, pack, write_archiv
 from edgetop.sensors.capture.own_words import own_words
 from edgetop.sensors.capture.private import Private
 from edgetop.sensors.core_pmus import core_pmus, line_bytes
+from edgetop.sensors.discovery import discover_board
 from edgetop.sensors.root import Root
+from edgetop.sensors.sampler import read_source
+from edgetop.sensors.sensor_protocol import Gap
 from edgetop.sensors.survey import survey_board
+from edgetop.sensors.traffic import hardware_interfaces, parse_diskstats, parse_net_dev, whole_disks
 from tests.sensors.test_core_pmus import arm, cache
 from tests.support.thorough import mostly_thorough
 from tests.support.trees import link, plant
@@ -52,6 +56,74 @@ def test_the_events_that_the_cpus_count_are_taken(tmp_path: Path) -> None:
     assert [pmu.name for pmu in core_pmus(copy)] == ["armv8_cortex_a55", "armv8_cortex_a76"]
     assert core_pmus(copy) == core_pmus(root)
     assert line_bytes(copy, core_pmus(copy)) == 64
+
+
+def planted_hardware(tree: Path) -> Root:
+    """A board with two disks, two interfaces, and devices that are not hardware, each where Linux has it."""
+    soc, pci = "sys/devices/platform/soc", "sys/devices/pci0000:00/0000:00:02.0"
+    devices = {
+        "block/mmcblk0": f"{soc}/fe340000.mmc/mmc0/mmc0:aaaa",
+        "block/xvda": "sys/devices/vbd-51712",
+        "class/net/eth0": f"{soc}/fd580000.ethernet",
+        "class/net/wlp2s0": pci,
+    }
+    files = {
+        "proc/net/dev": "".join(
+            f"{name}: {'1000 ' * 16}\n" for name in ("lo", "eth0", "wlp2s0", "docker0", "enxd83add010203")
+        ),
+        "proc/diskstats": "".join(f"179 0 {name}{' 8' * 17}\n" for name in ("mmcblk0", "mmcblk0p1", "xvda", "zram0")),
+        "sys/devices/virtual/block/zram0/stat": "1 1\n",
+        "sys/devices/virtual/net/docker0/speed": "10000\n",
+    }
+    root = plant(tree, ZONE | files)
+    for name, device in devices.items():
+        folder, _, last = name.rpartition("/")
+        place = f"{device}/{folder.rpartition('/')[2]}/{last}"
+        plant(tree, {f"{device}/uevent": "DRIVER=some\nNVME_TRADDR=10.0.0.7\n", f"{place}/stat": "1 1\n"})
+        link(tree, f"sys/{name}", os.path.relpath(tree / place, tree / f"sys/{folder}"))
+        link(tree, f"{place}/device", os.path.relpath(tree / device, tree / place))
+    link(tree, "sys/block/zram0", "../devices/virtual/block/zram0")
+    link(tree, "sys/class/net/docker0", "../../devices/virtual/net/docker0")
+    return root
+
+
+def with_values(root: Root) -> set[str]:
+    """The sensors that have a value when they are read a second time."""
+    ids = set()
+    for source in discover_board(root).sources:
+        read_source(source)
+        values = read_source(source)
+        ids |= {
+            info.id
+            for info, value in zip(source.sensors, () if isinstance(values, Gap) else values, strict=False)
+            if not isinstance(value, Gap)
+        }
+    return ids
+
+
+def test_the_captured_tree_has_a_value_of_each_sensor_that_the_board_has_one_of(tmp_path: Path) -> None:
+    root = planted_hardware(tmp_path / "board")
+    (tmp_path / "copy").mkdir()
+    copy = unpacked(collect(root), tmp_path / "copy")
+    assert with_values(root) >= {"disk/read", "disk/write", "net/rx", "net/tx"}
+    assert with_values(copy) == with_values(root)
+
+
+def test_the_captured_tree_tells_hardware_as_the_board_does(tmp_path: Path) -> None:
+    root = planted_hardware(tmp_path / "board")
+    capture = collect(root)
+    (tmp_path / "copy").mkdir()
+    copy = unpacked(capture, tmp_path / "copy")
+    for choose, file, parse in (
+        (whole_disks, "proc/diskstats", parse_diskstats),
+        (hardware_interfaces, "proc/net/dev", parse_net_dev),
+    ):
+        chosen = choose(root, list(parse(root.text(file))))
+        assert len(chosen) == 2
+        assert choose(copy, list(parse(copy.text(file)))) == chosen
+    events = {content for path, content in capture.files.items() if path.endswith("/uevent")}
+    assert events == {b"DRIVER=some\n"}  # an event may also have the address of a disk on the network
+    assert capture.notes == ()
 
 
 def test_links_are_kept_and_files_lie_where_the_kernel_has_them(tmp_path: Path) -> None:
