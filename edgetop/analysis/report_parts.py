@@ -205,6 +205,15 @@ def is_throttled(analysis: Folds) -> bool | None:
     return True if view.measured_total or is_limited else False if view.has_flag else None
 
 
+def throttled_share(analysis: Folds) -> float | None:
+    """Return the share of the measured phase in which a throttle flag was set.
+
+    None: the board reports no limits, or nothing was measured.
+    """
+    view = analysis.throttles.view()
+    return view.share if view.has_flag or view.measured_total else None
+
+
 @frozen
 class Temperature:
     """The temperature of one zone of the board over the session, in °C."""

@@ -53,6 +53,7 @@ from edgetop.analysis.report_parts import (
     power_figures,
     span,
     stream_latency,
+    throttled_share,
 )
 from edgetop.analysis.session_gates import Gate, GateResult, judge_gate, judge_streams
 from edgetop.analysis.slowdowns.slow_inferences import TailView
@@ -221,7 +222,7 @@ class Report:
     drift_ratio: float | None = _part(lambda of: of.only and of.only.drift_ratio)  # As of a stream.
     input_sizes: InputSizes | None = _part(lambda of: of.only and of.only.input_sizes, OMIT)  # As of a stream.
     throttled: bool | None = _part(lambda of: is_throttled(of.analysis))
-    throttled_share: float | None = _part(lambda of: rounded(of.analysis.throttles.view().share))
+    throttled_share: float | None = _part(lambda of: rounded(throttled_share(of.analysis)))
     throttles: ThrottlesView = _part(lambda of: of.analysis.throttles.view())
     slowdowns: tuple[Slowdown, ...] | None = _part(lambda of: _slowdowns(of.analysis))
     alerts: AlertsView = _part(lambda of: of.analysis.alerts_view())

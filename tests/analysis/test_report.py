@@ -103,6 +103,7 @@ def test_what_is_not_known_is_none_and_never_zero() -> None:
     assert known(document["power"]) == {"rails": {}}
     assert set(known(document["energy"])) == {"reason", "rails"}
     assert document["throttled"] is None
+    assert document["throttled_share"] is None
     assert document["temperature"] == {}
     assert document["phases"]["init_ms"] is document["phases"]["first_ms"] is None
     assert document["phases"]["warmup"]["mean_ms"] is None
@@ -225,7 +226,8 @@ def test_a_throttle_flag_that_was_up_once_means_throttled() -> None:
 
 
 def test_a_sticky_flag_tells_of_before_the_run() -> None:
-    assert readings_of(("throttle/under-voltage-sticky", 1.0))["throttled"] is None
+    document = readings_of(("throttle/under-voltage-sticky", 1.0))
+    assert document["throttled"] is document["throttled_share"] is None
     assert readings_of(("throttle/under-voltage-sticky", 1.0), ("throttle/under-voltage", 0.0))["throttled"] is False
 
 

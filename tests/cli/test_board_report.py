@@ -279,6 +279,26 @@ def test_turns_that_ended_are_kept_when_one_does_not(tmp_path, monkeypatch):
     assert [set(one) for one in document["rounds"]] == [{"bare", "headless"}]
 
 
+@pytest.mark.parametrize(
+    ("loads", "most", "told"),
+    [((3.0, 4.0), 4.0, 0), ((250.0, 0.0), 250.0, 1), ((0.0, 30.0), 30.0, 0), ((None, None), None, 0)],
+)
+def test_ratios_beside_a_load_have_a_warning(loads, most, told, tmp_path, monkeypatch):
+    """Other programs make any ratio of two turns. Their load is told before the first turn, and in the report."""
+    readings, lines, kept = iter(loads), [], []
+    monkeypatch.setattr(report_steps, "background_pct", lambda: next(readings))
+    whole = {name: lambda *_: np.full(100, 1_000_000) for name in observer_effect.CONDITIONS}
+    monkeypatch.setattr(observer_effect, "_RUN", whole)
+    limits = report_steps.Limits(120.0, time.monotonic() + 3600)
+    report_steps.observe("tflite", tmp_path, {}, 9.0, lines.append, limits=limits, start_s=None, put=kept.append)
+    (document,) = kept
+    assert document["background_load"] == most
+    is_loud = most is not None and most >= 10.0
+    assert (document["warning"] is not None) == is_loud
+    assert sum("warning" in line for line in figures({"observer": document})) == is_loud
+    assert [line.startswith("warning: other programs take") for line in lines[:1]] == [bool(told)]
+
+
 def test_a_soak_that_does_not_end_is_stopped_and_its_figures_are_kept(tmp_path, monkeypatch):
     class Endless:
         """A run that measures until it is stopped."""

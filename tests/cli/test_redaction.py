@@ -10,6 +10,8 @@ from edgetop.cli.board.redaction import Redaction
 from edgetop.sensors.capture.own_words import own_words
 from edgetop.sensors.root import Root
 
+DOCKER = "4f1e" * 16  # the id of a container
+
 
 @pytest.fixture
 def redaction(tmp_path, monkeypatch):
@@ -42,6 +44,30 @@ def redaction(tmp_path, monkeypatch):
         ("/home/anna/secret.onnx: unreadable", "~/secret.onnx: unreadable"),
         ("/srv/acme/venv/bin/python failed", "PATH failed"),
         ("/run/user/1000/acme (tmpfs), 1 GiB free", "PATH (tmpfs), 1 GiB free"),
+        ("/usr/local/acme/model.onnx: unreadable", "PATH: unreadable"),
+        ("/var/lib/acme/a.db", "PATH"),
+        *((f"{place}/acme/x", "PATH") for place in ("/opt", "/srv", "/home", "/root", "/mnt", "/media", "/data")),
+        (f"/sys/fs/cgroup/memory/docker/{DOCKER}/memory.stat", "/sys/fs/cgroup/memory/docker/GROUP/memory.stat"),
+        (f"sys/fs/cgroup/memory/process_api/{DOCKER[:32]}", "sys/fs/cgroup/memory/GROUP/GROUP"),
+        (f"/sys/fs/cgroup/system.slice/docker-{DOCKER}.scope", "/sys/fs/cgroup/system.slice/GROUP"),
+        ("/sys/fs/cgroup/cpu,cpuacct/acme, cut", "/sys/fs/cgroup/cpu,cpuacct/GROUP, cut"),
+        ("/sys/fs/cgroup/user.slice/user-1000.slice/a/cpu.stat", "/sys/fs/cgroup/user.slice/GROUP/GROUP/cpu.stat"),
+        ("/sys/fs/cgroup/memory.annas/memory.max", "/sys/fs/cgroup/GROUP/memory.max"),
+        (
+            "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod3f2c1b0a_1111_2222.slice",
+            "/sys/fs/cgroup/kubepods.slice/kubepods-besteffort.slice/GROUP",
+        ),
+        ("kubepods/burstable/pod3f2c1b0a_1111_2222_3333_444455556666/acme", "kubepods/burstable/GROUP/GROUP"),
+        ("of pod3f2c1b0a_1111_2222", "of GROUP"),
+        ("system.slice/acme-bottling-line3.service", "system.slice/GROUP"),
+        ("kubepods-besteffort-pod3f2c1b0a_1111.slice/acme", "GROUP/GROUP"),
+        ("/etc/systemd/system/acme-bottling-line3.service", "/etc/systemd/system/GROUP"),
+        ("user-1000.slice", "GROUP"),
+        ("lxc.payload.annas-laptop", "GROUP"),
+        (f"0::/docker/{DOCKER}", "0::PATH"),
+        (f"docker-{DOCKER}", "GROUP"),
+        ("/sys/bus/usb/devices/a1b2c3d4e5f60718/power", "/sys/bus/usb/devices/ID/power"),
+        ("/dev/disk/by-id/wwn-0x5000c500a1b2c3d4", "/dev/disk/by-id/wwn-0xID"),
     ],
 )
 def test_what_identifies_is_removed(redaction, text, left):
@@ -53,6 +79,15 @@ def test_what_identifies_is_removed(redaction, text, left):
     [
         "/sys/class/thermal/thermal_zone0/temp",
         "/proc/meminfo MemAvailable",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        "/sys/fs/cgroup/system.slice/memory.max",
+        "/sys/devices/platform/soc/fe804000.i2c/i2c-1/1-0040/hwmon/hwmon3",
+        "/sys/devices/pci0000:00/0000:00:1f.3",
+        "/proc/device-tree/memory@100000000000/reg",
+        "sha256 " + "4f1e" * 16,
+        "123456789012/123456789012 bytes",
+        "systemctl restart edgetop.service",
+        "docker/podman",
         "onnxruntime 1.32.0 on CPU",
         "6.1.0-rpi7-rpi-v8",
         "L4T 36.4.7",

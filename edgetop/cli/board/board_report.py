@@ -33,9 +33,10 @@ def command(*, output: Path, duration: int, yes: bool, force: bool) -> int:
     """Measure this board and write one file about it: checks, sensors, a capture, a short soak, the observer effect.
 
     The steps are those of `edgetop doctor`, `edgetop sensors` and `edgetop sensors --capture`, then a run of the
-    built-in model on each installed runtime, and runs in turn with and without edgetop. The steps that load the board
-    use all cores, as any model does; settings are not changed. Names of users and hosts, serial numbers, addresses
-    and paths of yours are removed. At the end, the contents of the file are listed. Nothing is sent.
+    built-in model on ONNX Runtime and on LiteRT, if installed, and runs in turn with and without edgetop. The steps
+    that load the board use all cores, as any model does; settings are not changed. Names of users, hosts and
+    cgroups, serial numbers, addresses, ids in paths, and paths of yours are removed. At the end, the contents of
+    the file are listed. Nothing is sent.
     """
     from edgetop.cli.board.report_making import make_report  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.viewing import aborted_by_signals  # noqa: PLC0415

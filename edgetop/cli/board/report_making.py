@@ -226,6 +226,8 @@ def figures(document: Document) -> Iterator[str]:
 
 
 def _observer_words(observer: Document) -> Iterator[str]:
+    if observer.get("warning"):
+        yield f"warning: {observer['warning']}"
     for condition, ratios in observer.get("ratios", {}).items():
         rounds = observer_effect.compared(observer.get("rounds", ()), condition)
         told = ", ".join(f"{name} {_spread_words(one, rounds)}" for name, one in ratios.items())

@@ -23,12 +23,14 @@ from edgetop.sensors.capture.collect import DEADLINE_S, Capture, collect
 from edgetop.sensors.capture.unpack import MAX_ARCHIVE_BYTES, unpack
 from edgetop.sensors.root import UNREADABLE, Root
 from edgetop.sensors.survey import survey_board
+from edgetop.session.quiet import BACKGROUND_PCT
 from edgetop.session.typed_json import Document
 
 SOAK_SHARE = 0.55  # of the whole time; the observer effect gets the rest
 IDLE_SHARE = 0.2  # of a soak
 LOADED_AFTER = 0.6  # of a soak: the board is read and captured under load then, or once inferences are measured
 SUDO_S = 120.0
+BACKGROUND_S = 1.0  # time over which the load of other programs is measured, before the first turn and after the last
 LEAST_PATIENCE_S, MOST_PATIENCE_S = 120.0, 600.0
 PATIENCE_PER_STEP = 10  # times as long as the steps took that only read
 CAPTURE_PER_IDLE = 5  # times as long as the capture at rest took
@@ -133,7 +135,7 @@ def capture_as_root(sudo: str, folder: Path, *, may_ask: bool) -> Capture:
 
 
 class Soaks:
-    """Runs the built-in model on each installed runtime for some time, and reads the board's sensors and files then.
+    """Runs the built-in model on ONNX Runtime and LiteRT, if installed, and reads the board's sensors and files then.
 
     Each run begins with a rest, in which the idle power is measured.
     """
@@ -268,11 +270,38 @@ def observe(
     limit = partial(limits.of_run, length_s=seconds)
     turns = observer_effect.Turns(model_format, rounds, seconds, folder, environment, limit)
     found: list[dict[str, observer_effect.Turn]] = []
+    before_pct = background_pct()
+    if before := disturbed(before_pct):
+        tell(f"warning: {before}")
     try:
         observer_effect.measure(turns, tell, found)
     finally:
         if whole := [one for one in found if one]:
-            put(observer_effect.document(model_format, seconds, whole))
+            loads = [one for one in (before_pct, background_pct()) if one is not None]
+            most_pct = max(loads, default=None)
+            document = observer_effect.document(model_format, seconds, whole)
+            put({**document, "background_load": most_pct, "warning": disturbed(most_pct)})
+
+
+def background_pct() -> float | None:
+    """Return the CPU use of other programs over BACKGROUND_S seconds, in % of a core, or None if it is unknown."""
+    busy: dict[str, float] = {}
+    try:
+        with state_checks.watch_processes(busy, BACKGROUND_S):
+            pass
+    except OSError:
+        return None
+    return round(sum(busy.values()), 1)
+
+
+def disturbed(load_pct: float | None) -> str | None:
+    """Return a warning if other programs take so much CPU time that the observer effect cannot be measured, else None.
+
+    `load_pct` is in percent of a core. The limit is that of `edgetop doctor`.
+    """
+    if load_pct is None or load_pct < BACKGROUND_PCT:
+        return None
+    return f"other programs take {load_pct:.0f} % of a core: no ratio here says what edgetop costs the model"
 
 
 def versions() -> list[str]:

@@ -28,7 +28,7 @@ OPTIONS = (
 def command(*, as_json: bool, timeout: int) -> int:
     """Run each part of this installation once: engine, recording, report, screen; list what it lacks.
 
-    The built-in model runs on each installed runtime. Its sessions are recorded in a private folder,
+    The built-in model runs on ONNX Runtime and LiteRT, if installed. Its sessions are recorded in a private folder,
     which is removed, and are read back, reported and drawn. Your settings and recordings stay as they are.
     This takes about five seconds, and twice as long on a small board.
 
