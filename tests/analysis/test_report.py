@@ -225,9 +225,14 @@ def test_a_throttle_flag_that_was_up_once_means_throttled() -> None:
     assert readings_of(("throttle/thermal", 0.0))["throttled"] is False
 
 
-def test_a_sticky_flag_tells_of_before_the_run() -> None:
-    document = readings_of(("throttle/under-voltage-sticky", 1.0))
+def test_without_a_flag_the_throttled_share_is_as_unknown_as_whether_it_throttled() -> None:
+    document = document_of(measured(1000))
+    assert document["latency"]["count"] == 1000
     assert document["throttled"] is document["throttled_share"] is None
+
+
+def test_a_sticky_flag_tells_of_before_the_run() -> None:
+    assert readings_of(("throttle/under-voltage-sticky", 1.0))["throttled"] is None
     assert readings_of(("throttle/under-voltage-sticky", 1.0), ("throttle/under-voltage", 0.0))["throttled"] is False
 
 
