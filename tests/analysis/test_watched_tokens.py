@@ -14,7 +14,15 @@ from edgetop.session.second_aggregator import SecondAggregator
 from edgetop.session.seconds import NS
 from edgetop.session.sized_calls import PREFILL_OF_PROGRAM, SizedCalls, sensors_of
 from edgetop.session.token_aggregator import TokenAggregator
-from tests.analysis.test_equal_position import MODELS, Model, throttled, tokens_of
+from tests.analysis.test_equal_position import (
+    GROWING,
+    MODELS,
+    Model,
+    assert_throttle_is_told,
+    slowdowns_of,
+    throttled,
+    tokens_of,
+)
 from tests.analysis.test_prefill_slowdowns import LENGTHS, prompts
 from tests.support.sessions import folded, make_manifest, phase_event
 from tests.support.slow_sessions import readings_of, sensor
@@ -68,10 +76,6 @@ def session(model, seconds, slow=lambda t_s: 1.0, sensors=None, seed=0, made=Non
     )
 
 
-def slowdowns_of(batch):
-    return folded([batch]).slowdowns_view().slowdowns
-
-
 @pytest.mark.parametrize("seed", mostly_thorough(range(3), 0))
 @pytest.mark.parametrize("model", MODELS)
 def test_a_context_that_grows_is_no_slowdown(model, seed):
@@ -85,16 +89,9 @@ def test_answers_that_grow_longer_and_longer_are_no_slowdown(model):
     assert slowdowns_of(session(model, 200)) == ()
 
 
-@pytest.mark.parametrize(
-    "model", [Model(), Model(base=8, growth=6), Model(step=256, noise=0.04), Model(base=60, growth=4)]
-)
+@pytest.mark.parametrize("model", GROWING)
 def test_a_throttle_while_the_context_grows_is_told_within_ten_seconds_with_its_cause(model):
-    seconds, begin_s = 70, 60
-    batch = session(model, seconds, lambda t_s: 1.2 if t_s >= begin_s else 1.0, throttled(seconds, begin_s))
-    (slowdown,) = slowdowns_of(batch)
-    assert slowdown.cause == "thermal"
-    assert abs(slowdown.start_ns / NS - begin_s) <= 2
-    assert slowdown.latency_ratio == pytest.approx(1.2, abs=0.04)
+    assert_throttle_is_told(session, model)
 
 
 def test_at_positions_that_were_reached_before_an_unknown_slowdown_is_told_too():

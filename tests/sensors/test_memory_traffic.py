@@ -110,6 +110,14 @@ def read(source: MemoryTraffic) -> dict[str, float | Gap]:
     return dict(zip((info.id for info in source.sensors), source.read(), strict=True))
 
 
+def after_a_second(bench: Bench) -> dict[str, float | Gap]:
+    """Return the values over the first second, by the ids of the sensors."""
+    source = bench.source()
+    source.read()
+    bench.perf.pass_time(10**9)
+    return read(source)
+
+
 def board(tmp_path: Path, name: str, more: dict[str, str] | None = None, **kernel: object) -> Bench:
     files, known, uncore, _ = BOARDS[name]
     return Bench(tmp_path, files | (more or {}), known=dict(known), uncore=uncore, **kernel)
@@ -130,28 +138,19 @@ def test_the_counts_of_all_channels_are_bytes_and_a_clock(tmp_path: Path, name: 
 def test_a_memory_at_rest_moves_nothing_and_keeps_its_clock(tmp_path: Path) -> None:
     bench = board(tmp_path, "Rockchip")
     bench.perf.known |= {(11, 1): 0.0, (11, 2): 0.0}
-    source = bench.source()
-    source.read()
-    bench.perf.pass_time(10**9)
-    assert read(source) == {"dram/read": 0.0, "dram/write": 0.0, "freq/memory": pytest.approx(2112.0)}
+    assert after_a_second(bench) == {"dram/read": 0.0, "dram/write": 0.0, "freq/memory": pytest.approx(2112.0)}
 
 
 def test_a_channel_without_memory_does_not_lower_the_clock(tmp_path: Path) -> None:
     bench = board(tmp_path, "an Intel server of two sockets")
     bench.perf.known[31, 0] = 0.0
-    source = bench.source()
-    source.read()
-    bench.perf.pass_time(10**9)
-    assert read(source)["freq/memory"] == pytest.approx(1400.0)
+    assert after_a_second(bench)["freq/memory"] == pytest.approx(1400.0)
 
 
 def test_without_a_cycle_clock_and_load_are_unknown(tmp_path: Path) -> None:
     bench = board(tmp_path, "AMD")
     bench.perf.known[40, 0] = 0.0
-    source = bench.source()
-    source.read()
-    bench.perf.pass_time(10**9)
-    values = read(source)
+    values = after_a_second(bench)
     assert values["freq/memory"] == values["load/emc"] == Gap("no clock cycle was counted")
     assert values["dram/read"] == pytest.approx(6.4e9)
 

@@ -581,15 +581,19 @@ def test_the_tail_is_the_same_however_the_session_came(
     assert differences(watched.tail(), whole.tail()) == []
 
 
+def slowed(session: MadeSession) -> Analysis:
+    """Return the analysis of a session whose inferences take 15 ms from 60 s on."""
+    slow = session.inferences.copy()
+    slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
+    made_slow = MadeSession(session.manifests, slow, session.readings, session.events, session.end_ns)
+    return folded([Batch(restart=True), *made_slow.batches()])
+
+
 def test_contention_names_the_process_in_the_slowdown() -> None:
     session = made(
         {}, told(62, "competing", name="stress-ng", cpu_pct=98.4), sensors={"load/steal": [0.0] * 60 + [40.0] * 30}
     )
-    slow = session.inferences.copy()
-    slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
-    analysis = folded([Batch(restart=True), *MadeSession(
-        session.manifests, slow, session.readings, session.events, session.end_ns
-    ).batches()])  # fmt: skip
+    analysis = slowed(session)
     (slowdown,) = analysis.slowdowns_view().slowdowns
     assert slowdown.cause == "contention"
     assert slowdown.evidence[0] == Clue("process", "stress-ng", value=98.4)
@@ -673,11 +677,7 @@ def test_contention_on_the_gpu_names_the_process_there() -> None:
         told(62, "competing", name="stress-ng", cpu_pct=98.4),
     )
     session = made({}, *events, sensors={"load/gpu-others": [0.0] * 60 + [71.0] * 30})
-    slow = session.inferences.copy()
-    slow["latency_ns"][slow["t_ns"] >= 60 * NS] = 15 * MS
-    analysis = folded([Batch(restart=True), *MadeSession(
-        session.manifests, slow, session.readings, session.events, session.end_ns
-    ).batches()])  # fmt: skip
+    analysis = slowed(session)
     (slowdown,) = analysis.slowdowns_view().slowdowns
     assert slowdown.cause == "contention"
     assert [clue.kind for clue in slowdown.evidence] == ["process-gpu", "rose"]
