@@ -71,6 +71,7 @@ class OutputAgreements:
     by_output: Mapping[int, Agreement]  # by the number of the output in the baseline, those that both have
     # Names of the outputs that only one of the two has: of the baseline, and of the other.
     unpaired: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    differing: tuple[str, ...] = ()  # names, in the baseline, of outputs whose shapes differ in some inference
 
 
 def compare_outputs(base: KeptOutputs, other: KeptOutputs) -> OutputAgreements:
@@ -83,14 +84,19 @@ def compare_outputs(base: KeptOutputs, other: KeptOutputs) -> OutputAgreements:
         raise ValueError(f"other inputs: {other.fed}, not {base.fed}")
     pairs = _matched(base, other)
     sums = {place: _Sums() for place in pairs}
+    matched, differing = dict(pairs), dict[int, int]()  # by place, the first inference in which the shapes differ
     for inference in range(count):
-        for place, partner in pairs.items():
+        for place, partner in list(pairs.items()):
             first = base.numbers(inference, place)
             second = fitted(other.numbers(inference, partner), first.shape)
             if second is None:
-                name = base.outputs[place].name
-                raise ValueError(f"output {name} differs in shape for inference {inference + 1}")
-            sums[place].add(first, second)
+                differing[place] = inference + 1
+                del pairs[place]
+            else:
+                sums[place].add(first, second)
+    if not pairs:
+        place, number = next(iter(differing.items()))
+        raise ValueError(f"output {base.outputs[place].name} differs in shape for inference {number}")
     found = {}
     for place, partner in pairs.items():
         name, other_name = base.outputs[place].name, other.outputs[partner].name
@@ -99,11 +105,11 @@ def compare_outputs(base: KeptOutputs, other: KeptOutputs) -> OutputAgreements:
             other_name=None if name == other_name else other_name,
             unscaled=_unscaled((base, place), (other, partner)) if count else (None, None),
         )
-    sides = ((base, pairs.keys()), (other, set(pairs.values())))
+    sides = ((base, matched.keys()), (other, set(matched.values())))
     of_base, of_other = (
         tuple(one.name for place, one in enumerate(kept.outputs) if place not in compared) for kept, compared in sides
     )
-    return OutputAgreements(found, (of_base, of_other))
+    return OutputAgreements(found, (of_base, of_other), tuple(base.outputs[place].name for place in differing))
 
 
 def _unscaled(*sides: tuple[KeptOutputs, int]) -> tuple[str | None, str | None]:
@@ -316,7 +322,7 @@ def measured(kept: KeptOutputs, judge: Judge) -> float | None:
 
 
 def unpaired_words(found: OutputAgreements, base: str, other: str) -> str:
-    """Return which outputs are not compared because one side lacks them, or "" if there are none.
+    """Return which outputs are not compared because one side lacks them or shapes differ, or "" if there are none.
 
     `base` and `other` are how the two sides are called, such as `A` and `B`.
 
@@ -324,7 +330,9 @@ def unpaired_words(found: OutputAgreements, base: str, other: str) -> str:
     'boxes, which only A has, and a, b, which only B has'
     """
     parts = zip(found.unpaired, (base, other), strict=True)
-    return ", and ".join(f"{', '.join(names)}, which only {side} has" for names, side in parts if names)
+    lacking = [f"{', '.join(names)}, which only {side} has" for names, side in parts if names]
+    differing = [f"{', '.join(found.differing)}, whose shapes differ in some inferences"] if found.differing else []
+    return ", and ".join(lacking + differing)
 
 
 @frozen

@@ -371,7 +371,7 @@ def _found(root: Root, memberships: str, known: Known, now: Callable[[], float])
     unset += QUOTA if folders and not limited else ()
     sources = {reader.sensors[0].id: reader for reader in readers}
     kept = (_with_sensors(reader, known.get(first, reader.sensors)) for first, reader in sources.items())
-    gone = (_without(infos, group) for first, infos in known.items() if first not in sources)
+    gone = (_without(infos, group, knows_quota=bool(folders)) for first, infos in known.items() if first not in sources)
     return Found((*kept, *gone), missing, tuple(unset))
 
 
@@ -388,9 +388,12 @@ def _with_sensors(reader: Reader, infos: tuple[SensorInfo, ...]) -> Reader:
     return replace(reader, sensors=infos, read=read)
 
 
-def _without(infos: tuple[SensorInfo, ...], group: Group | Missing) -> Reader:
-    """Return a reader of sensors that have no values in the engine's present cgroup. Without a quota they have 0."""
-    if infos[0].id == QUOTA[0]:
+def _without(infos: tuple[SensorInfo, ...], group: Group | Missing, *, knows_quota: bool) -> Reader:
+    """Return a reader of sensors that have no values in the engine's present cgroup.
+
+    Those of a CPU quota have 0 if `knows_quota`: it is known that there is none.
+    """
+    if infos[0].id == QUOTA[0] and knows_quota:
         return Reader(infos, lambda: [0.0] * len(infos))
     why = Gap(group.why) if isinstance(group, Missing) else NOT_COUNTED
     return Reader(infos, lambda: [why] * len(infos))

@@ -167,6 +167,19 @@ def test_a_comparison_has_rows_of_outputs_that_only_some_columns_have() -> None:
     assert unpaired_words(compare_outputs(base, base), "A", "B") == ""
 
 
+def test_an_output_whose_shape_differs_later_leaves_the_others_compared() -> None:
+    boxes = [Output("logits"), Output("boxes")]
+    base = kept([ROW, np.ones((2, 4))], [ROW, np.ones((2, 4))], outputs=boxes)
+    other = kept([ROW, np.ones((2, 4))], [ROW, np.ones((5, 4))], outputs=boxes)
+    found = compare_outputs(base, other)
+    assert [one.name for one in found.by_output.values()] == ["logits"]
+    assert (found.unpaired, found.differing) == (((), ()), ("boxes",))
+    assert unpaired_words(found, "A", "B") == "boxes, whose shapes differ in some inferences"
+    alone = [kept([np.ones((2, 4))], [np.ones((rows, 4))]) for rows in (2, 5)]
+    with pytest.raises(ValueError, match="out0 differs in shape for inference 2"):
+        compare_outputs(*alone)
+
+
 def test_layouts_are_turned() -> None:
     image = np.arange(24.0).reshape(1, 2, 3, 4)
     last = image.transpose(0, 2, 3, 1)

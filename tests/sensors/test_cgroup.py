@@ -514,6 +514,21 @@ def test_an_engine_that_is_moved_is_followed_there_and_back(case: str, tmp_path:
     assert held_by(back.found)["mem/cgroup-limit"] == Gap("no limit is set any more")
 
 
+def test_where_no_cgroup_can_be_read_a_quota_is_unknown(tmp_path: Path) -> None:
+    found, clock, line = watched(tmp_path, "version 2")
+    (watch,) = found.watches
+    plant(tmp_path, {f"proc/{PID}/cgroup": line.format("b")})
+    clock[0] = 5.0
+    assert watch() is not None
+    plant(tmp_path, {f"proc/{PID}/cgroup": "0::/../elsewhere\n"})
+    clock[0] = 10.0
+    away = watch()
+    assert away is not None
+    held = held_by(away.found)
+    assert set(map(type, held.values())) == {Gap}
+    assert "pressure/cpu-quota" in held
+
+
 @pytest.mark.parametrize("case", MOVES)
 def test_an_engine_that_ends_is_moved_nowhere(case: str, tmp_path: Path) -> None:
     """Version 1 shows a process that ends in the root of the hierarchy."""

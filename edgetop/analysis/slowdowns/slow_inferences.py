@@ -234,6 +234,7 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
     lost_ns, counted = int(max_ns - usual_ns), told[1] if told else None
     measured = {} if counted is None else _measured(counted, max(lost_ns, 1))
     proven = next(iter(measured), "" if counted is None else _unmeasured(counted, lost_ns))
+    taken: type[Competing | GpuCompeting] = Competing
     if collected and not proven and collected[1].took_ns >= PART * lost_ns:
         took_share = min(collected[1].took_ns / max(lost_ns, 1), 1.0)
         return SlowInference(t_ns, max_ns, "garbage-collection", is_proven=True, share=took_share)
@@ -249,14 +250,14 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
         cause = "sensor-read"
     else:
         cause = _coincided(second, signals, is_counted=counted is not None)
+        # The engine's counters would prove a wait for a CPU: a contention that they do not prove is of the GPU.
+        taken = GpuCompeting if cause == "contention" and counted is not None else Competing
         if cause == "unexplained":
             cause = _counted_by_cpu(second, max_ns, lost_ns, signals) or cause
         if cause == "unexplained" and counted is not None and _moved(counted, second, lost_ns, signals):
             cause = "migration"
         if cause == "unexplained" and _others_were_busy(second, signals):
             cause = "beside"
-    # The engine's own counters show a wait for the CPU, so that a contention which they do not prove is of the GPU.
-    taken = GpuCompeting if cause == "contention" and counted is not None and not proven else Competing
     who, began = events.competitor_at(second, taken) if cause in ("contention", "beside") else ("", False)
     share, *others = measured.values() or (None,)
     also = tuple(zip(list(measured)[1:], others, strict=True))
@@ -302,8 +303,7 @@ def _stopped(counted: Counted, lost_ns: int) -> dict[str, float]:
 def _unmeasured(counted: Counted, lost_ns: int) -> str:
     """Return the cause that the engine's counters prove although they measure no time of it, or "" if there is none.
 
-    `counted` is what the engine counted around the inference. `lost_ns` is by how many ns the inference was slower than
-    usual.
+    `counted` is what the engine counted around the inference. `lost_ns` is how many ns it was slower than usual.
     """
     is_earlier = counted.slept_ns is None  # Recordings of earlier versions do not tell how long a fault took.
     if counted.major_faults and (is_earlier or counted.major_faults * MAJOR_FAULT_NS >= PART * lost_ns):

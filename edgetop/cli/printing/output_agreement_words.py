@@ -100,9 +100,9 @@ def outputs_lines(folder: Path | None, judge: Judge | None = None) -> Iterator[s
         named = f", compared with A's {clean(one['name'])}" if one["other_name"] else " of B to A's"
         words = ", ".join(parts) or "it holds no numbers"
         yield f"outputs    {clean(one['other_name'] or one['name'])}{named}: {words}"
-    if found and any(found["unpaired"]):
-        of_a, of_b = found["unpaired"]
-        words = unpaired_words(OutputAgreements({}, (tuple(of_a), tuple(of_b))), *SIDES)
+    of_a, of_b = found["unpaired"] if found else ((), ())
+    differing = tuple(found["differing"]) if found else ()
+    if words := unpaired_words(OutputAgreements({}, (tuple(of_a), tuple(of_b)), differing), *SIDES):
         yield f"outputs    not compared: {clean(words)}"
     if found and found["left_out"]:
         yield f"outputs    not compared, because they are no numbers: {clean(', '.join(found['left_out']))}"
@@ -133,7 +133,14 @@ def failed_gates(gates: Sequence[RelativeGate], folder: Path | None, judge: Judg
 
 
 def _found(folder: Path, judge: Judge | None) -> Document | None:
-    found: Document = {"agreement": [], "judged": [], "refused": None, "left_out": [], "unpaired": [[], []]}
+    found: Document = {
+        "agreement": [],
+        "judged": [],
+        "refused": None,
+        "left_out": [],
+        "unpaired": [[], []],
+        "differing": [],
+    }
     try:
         first, second = (read_outputs(folder, side) for side in SIDES)
         if first is None or second is None:
@@ -142,6 +149,7 @@ def _found(folder: Path, judge: Judge | None) -> Document | None:
         compared = compare_outputs(first, second)
         found["agreement"] = [asdict(one) for one in compared.by_output.values()]
         found["unpaired"] = [list(names) for names in compared.unpaired]
+        found["differing"] = list(compared.differing)
         found["judged"] = [asdict(one) for one in judged_lines([first, second], judge or Judge())]
     except (InputError, ValueError) as error:
         found["refused"] = str(error)

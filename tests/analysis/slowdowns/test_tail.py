@@ -626,8 +626,10 @@ def test_a_short_rest_beside_busy_programs_is_a_wait_for_a_thread_without_a_cpu(
     """The loop waits for a lock, such as Python's, whose owner has lost its CPU."""
     pressure = {"pressure/cpu-some": changing(1.0, busy)}
     event = counted(60.5, 10 + lost_ms, idle_ns=lost_ms * MS)
-    (slow,) = tail_of(made({60: lost_ms}, event, sensors=pressure)).slowest
+    other = told(60, "competing", name="make", cpu_pct=90.0)
+    (slow,) = tail_of(made({60: lost_ms}, event, other, sensors=pressure)).slowest
     assert (slow.cause, slow.is_proven, slow.share) == found
+    assert slow.who == ("make" if slow.cause == "contention" else "")
 
 
 def test_a_core_of_less_capacity_is_no_lost_cpu_alone() -> None:
