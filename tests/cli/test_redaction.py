@@ -122,6 +122,12 @@ def test_a_host_or_a_user_named_by_a_word_of_edgetop_changes_no_document(name, t
     assert Redaction(Root(tmp_path)).document(document) == document
 
 
+@pytest.mark.parametrize("word", ["A", ":", "a.", "\\", "x@", "/"])
+def test_a_long_word_takes_no_longer_than_many_short_ones(word, redaction):
+    """Seconds would be hours if the time grew with the square of the length."""
+    assert len(redaction.text(word * 500_000)) > 0
+
+
 def test_this_very_user_and_machine_are_removed():
     name = os.uname().nodename
     left = Redaction(Root()).text(f"{Path.home()}/x on {name}-{name}")

@@ -7,7 +7,7 @@ import time
 import pyarrow.parquet as pq
 import pytest
 
-from edgetop.engines.child.ollama import runners
+from edgetop.engines.child.ollama import runner_of, runners
 from tests.support.commands import edgetop
 from tests.support.llama_server import LlamaServer
 from tests.support.thorough import mostly_thorough
@@ -214,6 +214,9 @@ def test_the_llama_server_that_runs_ollamas_model_is_named(tmp_path):
         (folder / "stat").write_text(f"{pid} ({name}) S {parent} 0 0 0\n")
         (folder / "cmdline").write_bytes("\0".join([*words, ""]).encode())
     assert runners(str(tmp_path)) == [(20, 10, 41813)]
+    assert runner_of(10, str(tmp_path)) == 20
+    (tmp_path / "22/cmdline").write_bytes(b"llama-server\0--port\00041814\0")
+    assert runner_of(10, str(tmp_path)) is None  # which of the two answers is not known
 
 
 def test_ollama_is_asked_for_the_model_that_is_loaded(tmp_path):

@@ -41,10 +41,10 @@ _GROUP_FILES = re.compile(
 _GROUP_PATH = re.compile(r"(/?\bsys/fs/cgroup/)([^\s\"']+)")
 _GROUP_BELOW = re.compile(r"(?<![\w./-])((?:system|user|machine)\.slice/|kubepods[\w.-]*/)([^\s\"']+)")
 _GROUP_WORD = re.compile(
-    r"(?<![\w.@-])(?:[\w.@\\:-]*[\w@\\-]\.(?:service|scope|slice)|lxc\.(?:payload|monitor)\.[\w.-]+"
+    r"(?<![\w.@\\:-])(?:[\w.@\\:-]*[\w@\\-]\.(?:service|scope|slice)|lxc\.(?:payload|monitor)\.[\w.-]+"
     r"|pod[0-9a-f]{8}[_-][0-9a-f_-]+|(?:docker|libpod|crio|cri-containerd|containerd|lxc|podman)[-_:][0-9a-f]{12,})(?![\w-])"
 )
-_SLASHED = re.compile(r"[^\s\"']*/[^\s\"']*")
+_SLASHED = re.compile(r"(?<![^\s\"'])[^\s\"'/]*/[^\s\"']*")
 # An address in a device tree, after "@", is no id.
 _HEX_ID = re.compile(r"(?<![0-9a-f@])[0-9a-f]{12,}(?![0-9a-f])", re.IGNORECASE)
 

@@ -300,16 +300,16 @@ def _engine_sensors(
 
     `pid` is the engine's process id. `isolation` is `process`, `thread` or `program`. `url` is the URL of a
     language-model server; if the server runs on this machine, its process is measured instead. For Ollama, that is the
-    process that runs its model, if one is loaded. `sample_s` is the interval of readings in s; None lets each sensor
-    choose.
+    process that runs its model, if exactly one is loaded. `sample_s` is the interval of readings in s; None lets each
+    sensor choose.
     """
     if url is not None:
-        from edgetop.engines.child.ollama import runners  # noqa: PLC0415  of servers alone
+        from edgetop.engines.child.ollama import runner_of  # noqa: PLC0415  of servers alone
         from edgetop.sensors.listening import listener_of  # noqa: PLC0415
 
         parts = urlsplit(url)
         pid = listener_of(parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)) or pid
-        pid = next((runner for runner, ollama, _ in runners() if ollama == pid), pid)
+        pid = runner_of(pid) or pid
     board.engine_started(pid)
     kinds = {"shares_process": isolation == "thread", "is_program": isolation == "program"}
     return sampled(discover_engine(pid, **kinds, board=board.root), sample_s)

@@ -18,7 +18,7 @@ from .http_client import HttpClient, HttpError, StoppedError
 
 MOST_NAMED, MOST_NAME = 3, 60  # models that are named in a line, and characters of each name
 MOST_LISTED = 1000
-LOCAL = ("localhost", "::1")
+LOCAL = ("localhost", "::1", "0.0.0.0", "::")  # noqa: S104  addresses of this machine, not bound here
 PROGRAM, RUNNER = "ollama", "llama-server"  # names of the processes
 
 
@@ -86,6 +86,12 @@ def runners(proc: str = "/proc") -> List[Tuple[int, int, int]]:
             if 0 < port < 65_536:
                 found.append((int(name), parent, port))
     return found
+
+
+def runner_of(ollama: int, proc: str = "/proc") -> Optional[int]:
+    """Return the id of the llama-server that the Ollama with this process id runs, or None unless it is exactly one."""
+    own = [runner for runner, parent, _ in runners(proc) if parent == ollama]
+    return own[0] if len(own) == 1 else None
 
 
 def runner_ports(proc: str = "/proc") -> List[int]:
