@@ -24,6 +24,7 @@ from edgetop.files import write_file
 from edgetop.formatting import quantity
 from edgetop.frozen import frozen
 from edgetop.sensors.capture.private import Private, filter_of
+from edgetop.sensors.capture.since_boot import without_boot
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.root import COMMAND_FOLDER, UNREADABLE, Root, file_name, run_command
 from edgetop.sensors.sensor_protocol import begin_call
@@ -138,6 +139,7 @@ class _Walk:
             return
         if plain := filter_of(path):
             content = plain(content.decode("utf-8", "replace")).encode()
+        content = without_boot(path, content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         self._files[path] = self._private.scrub(content)
 
     def _read(self, path: str) -> bytes:
