@@ -135,9 +135,9 @@ def _levels_of(root: Root, group: Group) -> list[tuple[File, File]]:
     ]
 
 
-def _set_limits(root: Root, group: Group) -> set[tuple[str, ...]]:
-    """Return which of `LIMIT` and `OVER_HIGH` have a limit now."""
-    limits = [limit.relative for _, _, limit in _limits(_levels_of(root, group))]
+def _set_limits(levels: Sequence[tuple[File, File]]) -> set[tuple[str, ...]]:
+    """Return which of `LIMIT` and `OVER_HIGH` have a limit now. `levels` are the files that `_levels_of` returns."""
+    limits = [limit.relative for _, _, limit in _limits(levels)]
     return {LIMIT for _ in limits} | {OVER_HIGH for name in limits if name.endswith(f"/{HIGH}")}
 
 
@@ -360,7 +360,7 @@ def _found(root: Root, memberships: str, known: Known, now: Callable[[], float])
         missing = (group,)
     else:
         readers.append(memory_in_use(root, group, now))
-        is_set = _set_limits(root, group)
+        is_set = _set_limits(_levels_of(root, group))
         for ids, make in ((LIMIT, memory_limit), (OVER_HIGH, memory_high)):
             readers += [make(root, group, now)] if ids in is_set or ids[0] in known else []
             unset += ids if ids not in is_set else ()
@@ -406,7 +406,7 @@ class _Watch:
         """Begin to watch the process `pid`, for which there are the sources of `found` and this text of `cgroup`."""
         self._root, self._now, self._looked_s = root, now, now()
         self._cgroup, self._stat = root.file(f"proc/{pid}/cgroup"), root.file(f"proc/{pid}/stat")
-        self._memberships, self._group = memberships, self._locate(memberships)
+        self._follow(memberships)
         self._known: Known = {}
         self._learn(found)
 
@@ -422,18 +422,20 @@ class _Watch:
             if before == after:
                 return self._changed(None) if self._is_limited_anew() else None
             if not self._is_ending():
-                self._memberships, self._group = memberships, self._locate(memberships)
+                self._follow(memberships)
                 return self._changed(_move_words(before, after))
         return None
 
     def _is_limited_anew(self) -> bool:
         if LIMIT[0] in self._known and OVER_HIGH[0] in self._known:
             return False
-        group = self._group
-        return isinstance(group, Group) and any(ids[0] not in self._known for ids in _set_limits(self._root, group))
+        return any(ids[0] not in self._known for ids in _set_limits(self._levels))
 
-    def _locate(self, memberships: str) -> Group | Missing:
-        return locate(self._root, memberships, self._root.text("proc/self/mountinfo"))
+    def _follow(self, memberships: str) -> None:
+        """Watch the limits of the cgroups in `memberships`, the text of the process's file `cgroup`."""
+        group = locate(self._root, memberships, self._root.text("proc/self/mountinfo"))
+        self._memberships = memberships
+        self._levels = _levels_of(self._root, group) if isinstance(group, Group) else []
 
     def _is_ending(self) -> bool:
         """Whether the process ends, or has ended. Version 1 then shows it in the root (proc_cgroup_show, cgroup.c)."""

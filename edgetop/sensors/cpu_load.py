@@ -13,7 +13,7 @@ from collections.abc import Callable
 from edgetop.sensors.counters import Rate, SumRate
 from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, TICK_S, count_cpus, own_threads, parse_cpu_ticks, parse_stat
-from edgetop.sensors.root import File, Root, parse_int
+from edgetop.sensors.root import File, Root, ThreadFiles, parse_int
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, sensor
 from edgetop.session import helper_load
 from edgetop.session.manifest import SensorInfo
@@ -150,7 +150,7 @@ def _resource(root: Root, resource: str, now_s: Callable[[], float]) -> Reader:
 # `/proc/PID/schedstat` (of a thread: ns on the CPU, ns waited for a CPU, timeslices); proc_pid_status(5),
 # `nonvoluntary_ctxt_switches`.
 
-_SWITCHES = re.compile(r"^nonvoluntary_ctxt_switches:(.*)$", re.MULTILINE)
+_SWITCHES = re.compile(r"\nnonvoluntary_ctxt_switches:(.*)")
 # A thread's wait counts when it gets a CPU, in whole. A fair scheduler lets no thread wait for so many seconds.
 LONGEST_WAIT_S = 60.0
 NS = 1e9  # a thread waits for 10^9 ns a second at most
@@ -177,6 +177,7 @@ def engine_scheduling(
     returns the ids of threads of process `pid` that are not the engine's. `note` is the sensors' description.
     """
     tasks = f"proc/{pid}/task"
+    schedstats, statuses = ThreadFiles(root, pid, "schedstat"), ThreadFiles(root, pid, "status")
     waiting, switching = SumRate(LONGEST_WAIT_S), SumRate()
 
     def read() -> Values:
@@ -184,18 +185,14 @@ def engine_scheduling(
         waited: dict[str, int] = {}
         switched: dict[str, int] = {}
         is_counted = False
-        for tid in root.entries(tasks):
-            if tid in left_out:
-                continue
-            try:
-                schedstat, status = (root.read_text(f"{tasks}/{tid}/{name}") for name in ("schedstat", "status"))
-            except (FileNotFoundError, ProcessLookupError):  # the thread has ended meanwhile
-                continue
-            ran_ns, waited[tid] = parse_schedstat(schedstat)
-            is_counted |= ran_ns > 0  # the file has "0 0 0" without accounting (sched_info_on, kernel/sched/stats.h)
-            if (match := _SWITCHES.search(status)) is None:
+        threads = [tid for tid in root.entries(tasks) if tid not in left_out]
+        for tid, text in statuses.read(threads):
+            if (match := _SWITCHES.search(text)) is None:
                 raise ValueError("no count of involuntary switches in the file")
             switched[tid] = parse_int(match[1].strip())
+        for tid, text in schedstats.read(threads):
+            ran_ns, waited[tid] = parse_schedstat(text)
+            is_counted |= ran_ns > 0  # the file has "0 0 0" without accounting (sched_info_on, kernel/sched/stats.h)
         wait_ns = waiting.per_second(waited, at_s, lambda *_: NS)
         wait_ms = wait_ns if isinstance(wait_ns, Gap) else wait_ns / 1e6
         return [wait_ms if is_counted else UNCOUNTED, switching.per_second(switched, at_s, lambda *_: EVENTS_PER_CPU)]

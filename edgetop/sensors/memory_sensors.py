@@ -20,7 +20,7 @@ from functools import partial
 from edgetop.sensors.counters import Rate
 from edgetop.sensors.plausible import EVENTS_PER_CPU, most_cpus
 from edgetop.sensors.process_table import HOST, SHARED_NOTE, everyone, parse_counters, parse_stat
-from edgetop.sensors.root import Root
+from edgetop.sensors.root import Root, ThreadFiles
 from edgetop.sensors.sensor_protocol import Found, Gap, Missing, Reader, Values, file_reader, sensor
 from edgetop.session.manifest import SensorInfo
 
@@ -167,13 +167,19 @@ def discover_engine(pid: int, *, shares_process: bool, root: Root = HOST) -> Fou
 def own_memory(engine_pid: int | None) -> Reader:
     """Return a reader of the resident memory of edgetop and its helper processes, without the engine `engine_pid`."""
     is_listed = any(HOST.exists(f"proc/self/task/{task}/children") for task in HOST.names("proc/self/task"))
-    children = listed_children if is_listed else searched_children
+    own_pid = os.getpid()
+    lists, statm = ThreadFiles(HOST, own_pid, "children"), HOST.file(f"proc/{own_pid}/statm")
+
+    def children(pid: int) -> list[int]:
+        if not is_listed:
+            return searched_children(pid)
+        return children_in(lists) if pid == own_pid else listed_children(pid)
 
     def read() -> Values:
-        pids = [os.getpid()]
+        pids = [own_pid]
         for pid in pids:  # the list grows in the loop
             pids += [child for child in children(pid) if child != engine_pid]
-        return [sum(map(resident_bytes, pids)) / MIB]
+        return [(held_bytes(statm.read_text()) + sum(map(resident_bytes, pids[1:]))) / MIB]
 
     info = sensor("mem", "edgetop", "/proc/self", note="edgetop and its helpers, without the engine")
     return Reader((info,), read, name="edgetop memory")
@@ -184,12 +190,15 @@ def listed_children(pid: int) -> list[int]:
 
     [] if the process has ended. The list needs a kernel with CONFIG_PROC_CHILDREN (proc(5)).
     """
+    return children_in(ThreadFiles(HOST, pid, "children"))
+
+
+def children_in(lists: ThreadFiles) -> list[int]:
+    """Return the process ids in the files `children` of all threads of a process. [] if the process has ended."""
     try:
-        tasks = HOST.entries(f"proc/{pid}/task")
-    except OSError:  # it ended just now
+        return [int(child) for _, text in lists.read() for child in text.split()]
+    except OSError:
         return []
-    texts = (HOST.text(f"proc/{pid}/task/{task}/children") for task in tasks)
-    return [int(child) for text in texts for child in text.split()]
 
 
 def searched_children(pid: int) -> list[int]:
@@ -202,7 +211,12 @@ def searched_children(pid: int) -> list[int]:
 
 def resident_bytes(pid: int) -> int:
     """Return the resident memory of a process in bytes, or 0 if it has just ended."""
-    fields = HOST.text(f"proc/{pid}/statm").split()
+    return held_bytes(HOST.text(f"proc/{pid}/statm"))
+
+
+def held_bytes(statm: str) -> int:
+    """Return the resident memory in bytes from the text of /proc/PID/statm, or 0 if the text is empty."""
+    fields = statm.split()
     return int(fields[1]) * PAGE_BYTES if len(fields) > 1 else 0
 
 

@@ -103,6 +103,9 @@ class Count(NamedTuple):
     running_ns: int
 
 
+_NONE = (0, 0, 0)
+
+
 @frozen
 class Grown:
     """How often each event occurred in all threads of a process between two reads."""
@@ -117,7 +120,7 @@ class _Group:
 
     pmu: str  # "" for the kernel's events
     descriptors: dict[str, int] = field(default_factory=dict)
-    before: dict[str, Count] = field(default_factory=dict)
+    before: dict[str, tuple[int, ...]] = field(default_factory=dict)  # as `COUNT` unpacks them
 
 
 class ThreadCounters:
@@ -247,23 +250,21 @@ class ThreadCounters:
         counts: dict[str, int] = {}
         partial: set[str] = set()
         ran_ns: dict[str, int] = {}
+        read_count = self._calls.read_count
         for groups in self._groups.values():
             grown: dict[str, list[Count]] = {}
             for group in groups:
+                is_first = bool(group.pmu)
                 for name, fd in group.descriptors.items():
-                    now, before = (
-                        Count(*COUNT.unpack(self._calls.read_count(fd))),
-                        group.before.get(name, Count(0, 0, 0)),
-                    )
-                    group.before[name] = now
-                    change = Count(*(after - earlier for after, earlier in zip(now, before, strict=True)))
+                    now = COUNT.unpack(read_count(fd))
+                    before, group.before[name] = group.before.get(name, _NONE), now
+                    change = Count(now[0] - before[0], now[1] - before[1], now[2] - before[2])
+                    counts[name] = counts.get(name, 0) + change.value
                     grown.setdefault(name, []).append(change)
-                    if group.pmu and fd == next(iter(group.descriptors.values())):
+                    if is_first:
                         ran_ns[group.pmu] = ran_ns.get(group.pmu, 0) + change.running_ns
-            for name, of_pmus in grown.items():
-                counts[name] = counts.get(name, 0) + sum(count.value for count in of_pmus)
-                if not _is_whole(of_pmus):
-                    partial.add(name)
+                    is_first = False
+            partial.update(name for name, of_pmus in grown.items() if not _is_whole(of_pmus))
         return Grown({name: value for name, value in counts.items() if name not in partial}, ran_ns)
 
     def close(self) -> None:
@@ -283,5 +284,7 @@ def _is_whole(of_pmus: Sequence[Count]) -> bool:
     >>> _is_whole([Count(7, 100, 60), Count(2, 100, 40)])  # on two kinds of cores
     True
     """
+    if len(of_pmus) == 1:
+        return of_pmus[0].running_ns >= of_pmus[0].enabled_ns
     enabled, running = max(one.enabled_ns for one in of_pmus), sum(one.running_ns for one in of_pmus)
-    return running >= (enabled if len(of_pmus) == 1 else COUNTED_TOGETHER * enabled)
+    return running >= COUNTED_TOGETHER * enabled

@@ -14,6 +14,7 @@ import re
 import signal
 import stat
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from edgetop.files import read_file
@@ -247,6 +248,31 @@ class File:
             with contextlib.suppress(OSError):
                 os.close(self._fd)
             self._fd = None
+
+
+class ThreadFiles:
+    """One file of each thread of a process, such as `schedstat`, which stays open from one read to the next."""
+
+    def __init__(self, root: Root, pid: int | str, name: str) -> None:
+        """Prepare to read /proc/PID/task/*/`name`. `pid` is the id of the process, or "self"."""
+        self._root, self._name = root, name
+        self._tasks = f"proc/{pid}/task"
+        self._files: dict[str, File] = {}  # by thread id
+
+    def read(self, threads: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Yield `(thread id, text of the thread's file)` for each thread of `threads`; None means all threads.
+
+        Threads that have ended are left out. Raises OSError if the process has ended or a file cannot be read.
+        """
+        before, self._files = self._files, {}
+        for tid in self._root.entries(self._tasks) if threads is None else threads:
+            file = before.get(tid) or self._root.file(f"{self._tasks}/{tid}/{self._name}")
+            try:
+                text = file.read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            self._files[tid] = file
+            yield tid, text
 
 
 def _is_device(fd: int) -> bool:

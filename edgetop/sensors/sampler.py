@@ -73,6 +73,8 @@ class Entry:
 
         `values` are those of the present read.
         """
+        if not self.signs:
+            return False
         found, before = (values[place] for place in self.signs), self.in_force
         self.in_force = [not isinstance(value, Gap) and value > 0 for value in found]
         return self.in_force != before
@@ -163,6 +165,7 @@ class Schedule:
         sensors = entry.source.sensors
         if isinstance(values, Gap):
             values = [values] * len(sensors)
+        has_gaps = any(isinstance(value, Gap) for value in values)
         t_ns = (begin_ns + end_ns) // 2
         if entry.is_stuck:  # reported before its values, so that a sensor lost by this read stays lost
             entry.is_stuck = False
@@ -177,14 +180,17 @@ class Schedule:
             ]
         if entry.first_sensor is None:
             entry.latest = t_ns, values
+        elif not has_gaps and not any(entry.is_gone):  # as nearly all reads
+            first = entry.first_sensor
+            self._readings += [(t_ns, first + i, value) for i, value in enumerate(values)]  # type: ignore[misc]
         else:
             for i, value in enumerate(values):
                 self._put_one(entry, i, entry.first_sensor + i, t_ns, value)
-        failed = [isinstance(value, Gap) and not isinstance(value, Backlog) for value in values]
-        entry.failures = entry.failures + 1 if failed and all(failed) else 0
+        has_failed = has_gaps and all(isinstance(value, Gap) and not isinstance(value, Backlog) for value in values)
+        entry.failures = entry.failures + 1 if has_failed else 0
         took_ns, reads = end_ns - begin_ns, entry.reads - 1
         usual_ns = (entry.read_ns - took_ns) / max(reads, 1)
-        if reads >= SLOW_READS and took_ns >= max(SLOW_READ_NS, SLOW_FACTOR * usual_ns):
+        if took_ns >= SLOW_READ_NS and reads >= SLOW_READS and took_ns >= SLOW_FACTOR * usual_ns:
             # Only information: it may explain what happened to inferences meanwhile.
             text = f"a read took {took_ns / 1e6:.0f} ms, {usual_ns / 1e6:.1f} ms as a rule"
             self._emit(SensorSlow(begin_ns, took_ns), "info", entry.source.name, end_ns, text)
@@ -230,9 +236,9 @@ class Schedule:
         If a source's present read has lasted for too long at `now_ns`, an event reports this once.
         """
         for entry in self.entries:
-            since = entry.reading_since_ns
-            patience = max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns)
-            if since is not None and not entry.is_stuck and now_ns - since > patience:
+            if (since := entry.reading_since_ns) is None or entry.is_stuck:
+                continue
+            if now_ns - since > max(STUCK_AFTER_NS, STUCK_AFTER_CADENCES * entry.cadence_ns):
                 entry.is_stuck = True
                 message = f"a read has not come back for {(now_ns - since) / NS:.0f} s; the others go on"
                 self._emit(Remark("sensor-stuck"), "warning", entry.source.name, now_ns, message)

@@ -4,11 +4,12 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from edgetop.sensors.root import MAX_OPEN, READ_BYTES, Root
+from edgetop.sensors.root import MAX_OPEN, READ_BYTES, Root, ThreadFiles
 from tests.support.trees import link, plant
 from tests.support.waiting import wait_until
 
@@ -266,3 +267,29 @@ def test_a_captured_boards_file_may_be_replaced(tree: Path) -> None:
 def test_a_number_is_what_is_there_or_nothing(tree: Path, content: str, number: int | None) -> None:
     assert plant(tree, {"file": content}).number("file") == number
     assert Root(tree).number("absent") is None
+
+
+def test_the_files_of_threads_stay_open_until_their_threads_end() -> None:
+    root, end = Root(), threading.Event()
+    files = ThreadFiles(root, os.getpid(), "schedstat")
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    tid = str(thread.native_id)
+    before = dict(files.read())
+    assert tid in before
+    assert root.open_files == len(before) > 1
+    assert dict(files.read()).keys() >= {tid, str(os.getpid())}
+    end.set()
+    thread.join()
+    wait_until(lambda: tid not in root.entries("proc/self/task"))
+    assert dict(files.read([tid, str(os.getpid())])).keys() == {str(os.getpid())}
+    assert root.open_files == 1
+
+
+def test_the_threads_of_an_ended_process_cannot_be_read() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    files = ThreadFiles(Root(), process.pid, "schedstat")
+    assert len(list(files.read())) == 1
+    process.communicate(b"\n")
+    with pytest.raises(FileNotFoundError):
+        list(files.read())
