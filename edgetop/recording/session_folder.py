@@ -119,6 +119,7 @@ class FolderHandle:
         """Open the folder. Raises OSError."""
         self._file = Descriptor(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         self.fd = self._file.fd
+        self._stat = os.fstat(self.fd)  # says which folder it is, which never changes
         self.path = Path(f"/proc/self/fd/{self.fd}")  # path for this process (proc_pid_fd(5))
         self._name = folder.absolute()
 
@@ -146,7 +147,7 @@ class FolderHandle:
 
     def _is_at(self, name: Path) -> bool:
         try:
-            return os.path.samestat(name.stat(), os.fstat(self.fd))
+            return os.path.samestat(os.stat(name), self._stat)  # noqa: PTH116  asked in every step of a run
         except OSError:
             return False
 

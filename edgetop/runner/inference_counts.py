@@ -44,15 +44,13 @@ class InferenceCounts:
         `is_watched` says that the inferences come from a watched program. Then each stream is one model of the program,
         and its latencies are kept as well.
         """
-        first = inferences[inferences["phase"] == FIRST]
-        if len(first):
-            self.first_ns = int(first["latency_ns"][0])
-        warmup = inferences["phase"] == WARMUP
-        if self.warmup_runs is not None:
-            self.warmup_runs += int(np.count_nonzero(warmup))
-        self.warmup_ns += int(inferences["latency_ns"][warmup].sum())
-        self.measured_runs += int(np.count_nonzero(inferences["phase"] == MEASURE))
+        of_measure = int(np.count_nonzero(inferences["phase"] == MEASURE))
+        self.measured_runs += of_measure
+        if of_measure < len(inferences):
+            self._count_earlier(inferences)
         self.last_end_ns = max(self.last_end_ns, last_end_ns(inferences))
+        if not is_watched and len(self._stream_runs) <= 1:
+            return
         counted = measured(inferences)
         if is_watched:
             self._overlap.add(inferences)
@@ -61,6 +59,16 @@ class InferenceCounts:
                 self._stream_counts[number] = self._stream_counts.get(number, 0) + counts
         if len(self._stream_runs) > 1:
             self._stream_runs += np.bincount(counted["stream"], minlength=len(self._stream_runs))
+
+    def _count_earlier(self, inferences: Inferences) -> None:
+        """Count those of `inferences` that ran before the measured phase."""
+        first = inferences[inferences["phase"] == FIRST]
+        if len(first):
+            self.first_ns = int(first["latency_ns"][0])
+        warmup = inferences["phase"] == WARMUP
+        if self.warmup_runs is not None:
+            self.warmup_runs += int(np.count_nonzero(warmup))
+        self.warmup_ns += int(inferences["latency_ns"][warmup].sum())
 
     def streams_are_due(self, now_ns: int) -> bool:
         """Whether it is time to store the figures of the streams in the manifest: at most every ten seconds.

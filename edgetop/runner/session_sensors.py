@@ -91,6 +91,8 @@ class SessionSensors:
 
         Each kind of sample becomes a sensor.
         """
+        if not samples:
+            return readings
         parts = [readings]
         for sampled in samples:
             places = {info.id: place for place, info in enumerate(self._sampler.sensors)}

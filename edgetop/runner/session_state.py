@@ -59,9 +59,10 @@ from edgetop.session.manifest import (
 )
 from edgetop.session.median import median
 from edgetop.session.operators import NEIGHBOURS, Burst, burst_of, counts_text, plain_ns
-from edgetop.session.records import NO_INFERENCES, Inferences, join, measured
+from edgetop.session.records import Inferences, join, measured
 
 CLOCK_STEP = timedelta(seconds=0.1)
+MOST_RECENT = 4_096  # inferences that are kept before all but the newest of them are dropped
 
 _PHASES = {
     "program": "the program",
@@ -103,7 +104,7 @@ class SessionState:
         self._counts = InferenceCounts(spec.streams)
         self._bursts: list[Burst] = []
         self._last_burst: Burst | None = None
-        self._before = self._latest = NO_INFERENCES  # measured inferences: before the last update, and in it
+        self._recent: list[Inferences] = []  # the newest inferences, with which those of a burst are compared
         self._runs_before = 0  # measured inferences of earlier sessions of a rotation
         self._dependence_reported = False
         self._engine_ended_ns: int | None = None
@@ -206,16 +207,20 @@ class SessionState:
             self.add_event(kinds.SensorMissing(gap.fix), "info", f"sensor {gap.what}", gap.why)
 
     def take_records(self, records: Inferences) -> None:
-        """Remember the newest measured inferences, to compare them with inferences whose operators are timed.
+        """Remember the newest inferences, to compare them with inferences whose operators are timed.
 
         `records` have times of the engine's clock. Call this before `engine_said` gets the messages of the same update.
         """
-        if self.profiles:
-            self._before = join([self._before, self._latest[-NEIGHBOURS:]])[-NEIGHBOURS:]
-            self._latest = measured(records)
+        if not self.profiles or not len(records):
+            return
+        if sum(map(len, self._recent)) > MOST_RECENT:  # joined now and then, since each time costs the same
+            self._recent = [measured(join(self._recent))[-NEIGHBOURS:].copy()]
+        self._recent.append(records)
 
     def take_surroundings(self, surroundings: Surroundings) -> None:
         """Store the measured conditions in the manifest: temperatures, scheduler, CPUs and other processes."""
+        if not surroundings.take_change():
+            return
         methodology = surroundings.methodology(self.manifest.methodology)
         constraints = surroundings.constraints(self.manifest.constraints)
         if (methodology, constraints) != (self.manifest.methodology, self.manifest.constraints):
@@ -403,10 +408,9 @@ class SessionState:
     def _burst_taken(self, message: BurstTaken) -> None:
         last = self._last_burst
         number = 0 if last is None else last.number + 1
-        before = join([self._before, self._latest])
         plain = message.plain_ns
-        if plain is None and not message.plain_disturbed:
-            plain = plain_ns(before, message.monotonic_ns)
+        if plain is None and not message.plain_disturbed and self._recent:
+            plain = plain_ns(measured(join(self._recent)), message.monotonic_ns)
         self._last_burst = burst_of(message.monotonic_ns - self._events.origin_ns, number, message.operators, last)
         self._bursts.append(self._last_burst)
         body = noted.ProfileBurst(

@@ -39,6 +39,7 @@ class Surroundings:
         self._background: tuple[BackgroundProcess, ...] = ()
         self._unseen: str | None = None  # why other processes cannot all be seen
         self._survey_due_ns = 0
+        self._has_changed = False  # whether a condition has changed since `take_change`
 
     def watch_engine(self, pid: int, sources: Sequence[Source]) -> None:
         """Watch the engine's process `pid`. `sources` are the sources of its sensors.
@@ -71,6 +72,7 @@ class Surroundings:
         if self._may_begin_anew and self._latest:
             self._temperatures = self._latest
         self._may_begin_anew, self._latest = may_begin_anew, {}
+        self._has_changed = True
         self._began_ns, self._survey_due_ns, self._background = t_ns, t_ns + SURVEY_FIRST_NS, ()
         for source in self._process_surveys:
             source.begin_survey()
@@ -90,7 +92,7 @@ class Surroundings:
         now_ns = int(readings["t_ns"].max()) if len(readings) else 0
         if self._began_ns is not None and len(readings) and now_ns >= self._survey_due_ns:
             # A session that is killed cannot do this at its end.
-            self._background = self.background()
+            self._background, self._has_changed = self.background(), True
             self._survey_due_ns = now_ns + min(now_ns - self._began_ns, SURVEY_MOST_NS)
         is_late = self._began_ns is not None and (not len(readings) or readings["t_ns"][0] > self._began_ns + LATE_NS)
         if is_late and not self._may_begin_anew:
@@ -100,7 +102,12 @@ class Surroundings:
                 self._latest[self._ids[place]] = value
             is_early = self._began_ns is None or t_ns <= self._began_ns
             if place in self._ids and (is_early or self._ids[place] not in self._temperatures):
-                self._temperatures[self._ids[place]] = value
+                self._temperatures[self._ids[place]], self._has_changed = value, True
+
+    def take_change(self) -> bool:
+        """Return whether one of the conditions has changed since the last call."""
+        has_changed, self._has_changed = self._has_changed, False
+        return has_changed
 
     def constraints(self, before: Constraints) -> Constraints:
         return replace(before, cpus=self._cpus)

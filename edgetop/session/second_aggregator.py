@@ -71,11 +71,11 @@ class SecondAggregator:
         if not len(inferences):
             return NO_SECONDS
         second = inferences["t_ns"] // NS
-        cuts = np.flatnonzero(np.diff(second)) + 1
+        cuts = (np.flatnonzero(second[1:] != second[:-1]) + 1).tolist()
         done: list[Seconds] = []
-        for piece in np.split(inferences, cuts):
-            done.extend(self._advance(int(piece["t_ns"][0] // NS)))
-            self._open.append(piece)
+        for begin, end in zip([0, *cuts], [*cuts, len(inferences)], strict=True):
+            done.extend(self._advance(int(second[begin])))
+            self._open.append(inferences[begin:end])
         return concatenate(done)
 
     def complete(self, second: int) -> Seconds:

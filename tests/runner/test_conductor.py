@@ -533,6 +533,20 @@ def test_a_bursts_event_has_its_neighbours_and_disturbances() -> None:
     assert second.body.plain_ns is None
 
 
+def test_a_bursts_neighbours_may_have_come_in_many_updates() -> None:
+    updates = [inferences([ORIGIN + NS // 2 + 2_000 * step + i for i in range(2_000)]) for step in range(8)]
+    for step, records in enumerate(updates):
+        records["latency_ns"] = (1 + step) * MS
+    updates[-1]["ok"] = False
+    taken = said(BURST, records=inferences([ORIGIN + 2 * NS], 9 * MS))
+    session = Session(
+        said(MEASURING), *(said(records=each) for each in updates), taken, said(OVER), profile_every_ns=NS
+    )
+    session.play()
+    (event,) = session.sink.events("profile-burst")
+    assert event.body.plain_ns == 7 * MS
+
+
 def test_a_long_burst_is_an_event_when_it_begins() -> None:
     session = Session(said(MEASURING, BurstBegan(ORIGIN + NS)), said(OVER))
     session.play()

@@ -43,6 +43,21 @@ def test_start_temperatures_are_the_last_before_or_first_after() -> None:
     assert around.methodology(Methodology()).start_temperatures == expected
 
 
+def test_only_a_change_of_the_conditions_is_a_change() -> None:
+    around = Surroundings()
+    around.take_readings(make_readings((1 * NS, 1, 90.0)), SENSORS)
+    assert not around.take_change()
+    around.take_readings(make_readings((1 * NS, 0, 40.0)), SENSORS)
+    assert (around.take_change(), around.take_change()) == (True, False)
+    around.began(2 * NS)
+    assert (around.take_change(), around.take_change()) == (True, False)
+    around.take_readings(make_readings((9 * NS, 0, 60.0)), SENSORS)
+    assert not around.take_change()
+    around.take_readings(make_readings((60 * NS, 0, 60.0)), SENSORS)  # a survey of other processes is due
+    assert around.take_change()
+    assert around.follow().take_change()
+
+
 def test_the_room_is_as_warm_as_its_sensor_reads_and_is_no_start_temperature() -> None:
     sensors = (make_sensor("temp/cpu"), make_sensor("ambient/bme280"))
     around = Surroundings()

@@ -36,7 +36,7 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.event_kinds import SessionOver, ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
 from edgetop.session.phases import Phases
-from edgetop.session.records import NO_INFERENCES, NO_READINGS
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_REQUESTS
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import Document, JsonValue
 
@@ -44,7 +44,10 @@ SETTLED_AT_ONCE_NS = 8 * NS  # at least: each settling costs the same
 VERSION = 2  # of the exported state
 SETTLES_NS = LATE_S * NS  # after a beginning: then its first seconds have been read, and heat may have explained it
 OVER_NS = FLICKER_NS + LATE_S * NS  # after an end: then it does not continue
-CHECK_EVERY_NS = 700_000_000  # a little less than a step of the conductor
+# Interval of the checks for events, each of which costs the same. No event is due before SETTLES_NS; the screen, which
+# tells throttling at once, has an analysis of its own. Larger: an event is recorded later, so more are lost with a kill
+# and found in the readings instead; smaller: more CPU.
+CHECK_EVERY_NS = 1_900_000_000
 MAX_RECORDED = 64
 
 
@@ -367,11 +370,11 @@ class ThrottleEvents:
 
         Throttling that is cut by the end of the session has no end event.
         """
-        self._waiting.append(batch)
+        self._waiting.append(replace(batch, inferences=NO_INFERENCES, requests=NO_REQUESTS, bursts=()))
         is_last = any(isinstance(event.body, SessionOver) for event in batch.events)
         if batch.until_ns - self._viewed_ns < CHECK_EVERY_NS and not is_last:
             return ()
-        for part in self._tracks.parts(replace(merge(self._waiting), inferences=NO_INFERENCES)):
+        for part in self._tracks.parts(merge(self._waiting)):
             self._throttles.fold(part)
         self._waiting, self._viewed_ns = [], batch.until_ns
         if self._throttles.is_quiet:

@@ -71,7 +71,7 @@ class FrameReader:
     """Reads frames from bytes that arrive in pieces of any size."""
 
     def __init__(self) -> None:
-        self._pending = bytearray()
+        self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
         """Yield (kind, payload) of each frame that `data` completes.
@@ -79,21 +79,21 @@ class FrameReader:
         `data` is the next piece of the bytes. An incomplete frame is kept for the next call. Raises FrameError if the
         bytes are not frames of this version.
         """
-        self._pending += data
-        position = 0
+        data = self._pending + data
+        position, last, size = 0, len(data) - HEADER.size, HEADER.size
         try:
-            while len(self._pending) - position >= HEADER.size:
-                magic, version, kind, length = HEADER.unpack_from(self._pending, position)
+            while position <= last:
+                magic, version, kind, length = HEADER.unpack_from(data, position)
                 if magic != MAGIC:
-                    raise FrameError("not an engine's frame: %r" % bytes(self._pending[position : position + 8]))
+                    raise FrameError("not an engine's frame: %r" % data[position : position + 8])
                 if version != VERSION:
                     raise FrameError("engine frames of version %d, this edgetop reads %d" % (version, VERSION))
                 if length > MAX_PAYLOAD:
                     raise FrameError("a frame of %d bytes is too long to be true" % length)
-                end = position + HEADER.size + length
-                if end > len(self._pending):
+                end = position + size + length
+                if end > len(data):
                     break
-                yield kind, bytes(self._pending[position + HEADER.size : end])
+                yield kind, data[position + size : end]
                 position = end
         finally:
-            del self._pending[:position]
+            self._pending = data[position:]
