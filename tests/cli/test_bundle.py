@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from edgetop.cli.board.redaction import OF_EVERYONE
 from edgetop.recording.reader import Recording
 from edgetop.recording.session_folder import LOG, WriterLock, read_manifest, write_manifest
 from edgetop.sensors.capture.own_words import own_words
+from edgetop.sensors.capture.private import OF_EVERYONE
 from edgetop.session.manifest import Watched, WatchedStream
 from tests.support.commands import edgetop
 from tests.support.recordings import record

@@ -22,7 +22,8 @@ def redaction(tmp_path, monkeypatch):
     monkeypatch.setenv("USER", "anna")
     monkeypatch.setattr(socket, "gethostname", lambda: "annas-board.example.org")
     (tmp_path / "etc").mkdir()
-    (tmp_path / "etc/passwd").write_text("berta:x:1001:1001:Berta Beispiel,,,:/home/berta:/bin/sh\n")
+    users = "berta:x:1001:1001:Berta Beispiel,,,:/home/berta:/bin/sh\njo:x:1002:1002:Zoë J.:/home/jo:/bin/sh\n"
+    (tmp_path / "etc/passwd").write_text(users, encoding="utf-8")
     (tmp_path / "proc/device-tree").mkdir(parents=True)
     (tmp_path / "proc/device-tree/serial-number").write_bytes(b"10000000deadbeef\0")
     return Redaction(Root(tmp_path))
@@ -41,7 +42,7 @@ def redaction(tmp_path, monkeypatch):
         ("at fe80::dea6:32ff:fe01:203", "at xxxx::xxxx:xxxx:xxxx:xxx"),
         ("/home/anna/.local/state/edgetop (ext4)", "RECORDINGS (ext4)"),
         ("/home/anna/.config/edgetop", "CONFIG"),
-        ("/home/anna/secret.onnx: unreadable", "~/secret.onnx: unreadable"),
+        ("/home/anna/acme/secret.onnx: unreadable", "~/PATH: unreadable"),
         ("/srv/acme/venv/bin/python failed", "PATH failed"),
         ("/run/user/1000/acme (tmpfs), 1 GiB free", "PATH (tmpfs), 1 GiB free"),
         ("/usr/local/acme/model.onnx: unreadable", "PATH: unreadable"),
@@ -67,7 +68,33 @@ def redaction(tmp_path, monkeypatch):
         (f"0::/docker/{DOCKER}", "0::PATH"),
         (f"docker-{DOCKER}", "GROUP"),
         ("/sys/bus/usb/devices/a1b2c3d4e5f60718/power", "/sys/bus/usb/devices/ID/power"),
-        ("/dev/disk/by-id/wwn-0x5000c500a1b2c3d4", "/dev/disk/by-id/wwn-0xID"),
+        ("/dev/disk/by-id/wwn-0x5000c500a1b2c3d4, 1 GiB", "/dev/disk/by-id/ID, 1 GiB"),
+        ("/dev/serial/by-id/usb-PPK2_C8D5A1B2C3D4-if00: gone", "/dev/serial/by-id/ID: gone"),
+        ("/dev/mapper/annas--vg-root", "/dev/mapper/ID"),
+        ("to 192.168.178.21.", "to xxx.xxx.xxx.xx."),
+        ("fe80::1%eth0", "xxxx::x%xxxx"),
+        ("dca632010203 and dca6.3201.0203", "xxxxxxxxxxxx and xxxx.xxxx.xxxx"),
+        ("dev_DC_A6_32_01_02_03", "dev_xx_xx_xx_xx_xx_xx"),
+        ("wlx00c0caabcdef", "xxxxxxxxxxxxxxx"),
+        ("annas-board.tail1234.ts.net", "xxxxx-xxxxx.xxxxxxxx.xx.xxx"),
+        ("nas.example.org", "nas.xxxxxxx.xxx"),
+        ("printer.local", "xxxxxxx.xxxxx"),
+        ("anna_model.onnx", "xxxx_model.onnx"),
+        ("Frau Beispiel", "Frau xxxxxxxx"),
+        ("Zoë, ZOË", "xxx, xxx"),
+        ("jo measured", "xx measured"),
+        ("carla@acme.com", "xxxxx@xxxx.xxx"),
+        ("http://bob:pw@nas.acme.com:80/x?t=1 failed", "http://xxx:xx@xxx.xxxx.xxx:xx/x?x=x failed"),
+        ("file:///srv/acme/x", "file://xxxx"),
+        ("/srv/My Project/secret.onnx: unreadable", "PATH: unreadable"),
+        ("/srv/a,b/secret and /srv/My model.onnx", "PATH and PATH"),
+        ("/my~dir/secret", "PATH"),
+        ("/run/acme/secret", "PATH"),
+        ("/proc/self/root/home/carla/x", "PATH"),
+        ("/sys/class/net:/srv/acme:/usr/lib", "/sys/class/net:PATH:/usr/lib"),
+        ("root=PARTUUID=4e639091-02 LABEL=CARLA", "root=PARTUUID=xxxxxxxx-xx LABEL=xxxxx"),
+        ("serial no: XK4711, ssid=Acme", "serial no: xxxxxx, ssid=xxxx"),
+        ("token=s3cr3t password: hunter2", "token=xxxxxx password: xxxxxxx"),
     ],
 )
 def test_what_identifies_is_removed(redaction, text, left):
@@ -93,6 +120,12 @@ def test_what_identifies_is_removed(redaction, text, left):
         "L4T 36.4.7",
         "25/50 MB/s",
         "12:30:45",
+        "5.15.153.1-microsoft-standard-WSL2",
+        "12 ms per token: 5, rate/token=3 at 00:10:02",
+        "/dev/vda writes 25.0 MB/s, 3/4 done",
+        "see https://onnxruntime.ai/docs",
+        "i2c@fe804000.brcm: 0x410fd034, 1234567890123",
+        "6.1.0-rc1-00123-gabcdef012345",
         "sudo usermod -aG video $USER",
         "only root may read it",
         "Hannah",
@@ -122,14 +155,14 @@ def test_a_host_or_a_user_named_by_a_word_of_edgetop_changes_no_document(name, t
     assert Redaction(Root(tmp_path)).document(document) == document
 
 
-@pytest.mark.parametrize("word", ["A", ":", "a.", "\\", "x@", "/"])
+@pytest.mark.parametrize("word", ["A", ":", "a.", "\\", "x@", "/", "/a", "/a ", "a-", "1.", "/a:", "é", "a://", "f_"])
 def test_a_long_word_takes_no_longer_than_many_short_ones(word, redaction):
-    """Seconds would be hours if the time grew with the square of the length."""
-    assert len(redaction.text(word * 500_000)) > 0
+    """The time would be minutes if it grew with the square of the length."""
+    assert len(redaction.text(word * 100_000)) > 0
 
 
 def test_this_very_user_and_machine_are_removed():
     name = os.uname().nodename
     left = Redaction(Root()).text(f"{Path.home()}/x on {name}-{name}")
-    assert left.startswith("~/x on ")
+    assert left.startswith("~/PATH on ")
     assert len(name) < 3 or name not in left or own_words(frozenset({name.lower()}))

@@ -5,6 +5,8 @@ All files of the bundle are made from the redacted copy. So nothing is redacted 
 
 import importlib.util
 import json
+import re
+import shutil
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -26,10 +28,10 @@ from edgetop.installation import extra_command
 from edgetop.recording.export.export_formats import NamedOutput
 from edgetop.recording.export.redacted_copy import copy_redacted
 from edgetop.recording.reader import Recording
-from edgetop.recording.session_folder import SUFFIX, is_live
+from edgetop.recording.session_folder import FILE_MODE, SUFFIX, is_live
 from edgetop.sensors.root import Root
 from edgetop.session import manifest_codec
-from edgetop.session.manifest import Manifest, Model
+from edgetop.session.manifest import Manifest, Model, Watched
 from edgetop.session.typed_json import Document
 from edgetop.wording.report_document import to_json
 
@@ -57,27 +59,68 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
     name = folder.name.removesuffix(SUFFIX)
     if is_live(folder):
         raise InputError(f"{name}: is being recorded", "edgetop stop ends it; bundle it then")
-    path = output or Path(f"{name}-bundle.zip")
-    target = NamedOutput.of_option("--output", path, force=force, elsewhere="choose another path with -o")
+    redaction = Redaction(Root())
     with Recording(folder) as recording:  # recovers a session whose writer died
-        redaction = Redaction(Root())
+        sent_name = redaction.text(_in_utc(name, recording.manifest.created_utc))
+        path = output or Path(f"{sent_name}-bundle.zip")
+        target = NamedOutput.of_option("--output", path, force=force, elsewhere="choose another path with -o")
         with scratch_folder("bundle") as place:
             root = place / "bundle"
             root.mkdir()
             manifest = redacted_manifest(recording.manifest, redaction)
-            inside = redaction.text(name) + SUFFIX
+            inside = sent_name + SUFFIX
             left_out = copy_redacted(folder, root / inside, manifest, redaction.foreign)
             _write_reports(root, root / inside, redaction)
             lines = [*_contents(root, inside), *_left_out(left_out), f"removed: {REMOVED}."]
             write_file(root / README, "\n".join(lines) + "\n")
             with target.stream(is_text=False) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for one in sorted(one for one in root.rglob("*") if one.is_file()):
-                    archive.write(one, f"{PurePath(inside).stem}/{one.relative_to(root)}")
+                    _add(archive, f"{PurePath(inside).stem}/{one.relative_to(root)}", one)
         size = formatting.size(path.stat().st_size) if path.is_file() else ""
         print_text(
             "\n".join((f"{path}  {size}", *(f"  {line}" for line in lines), "Look through it before you send it."))
         )
         raise_problems(recording.problems, "the rest is in the bundle")
+
+
+def _add(archive: zipfile.ZipFile, name: str, file: Path) -> None:
+    """Add a file to the archive as `name`, without its time.
+
+    A ZIP file has local times, which tell the time zone beside the session's times in UTC.
+    """
+    member = zipfile.ZipInfo(name)
+    member.compress_type, member.external_attr, member.file_size = (
+        zipfile.ZIP_DEFLATED,
+        FILE_MODE << 16,
+        file.stat().st_size,
+    )
+    with file.open("rb") as source, archive.open(member, "w") as sink:
+        shutil.copyfileobj(source, sink)
+
+
+def _in_utc(name: str, created_utc: str) -> str:
+    """Return the name of a session with its time of day in UTC, because local time tells the time zone.
+
+    Only a name that edgetop made from the model and the time has a time of day.
+
+    >>> _in_utc("demo-20261129-072050-2", "2026-11-29T01:50:50.914506Z"), _in_utc("soak-42", "2026-11-29T01:50:50Z")
+    ('demo-20261129-015050-2', 'soak-42')
+    """
+    digits = re.sub(r"\D", "", created_utc)
+    return re.sub(r"-\d{8}-\d{6}(?=-\d+$|$)", f"-{digits[:8]}-{digits[8:14]}", name)
+
+
+def _sent_command(manifest: Manifest) -> tuple[str, ...]:
+    """Return the command line of a session with names of files in place of paths, and without a program's arguments."""
+    command = manifest.command
+    if manifest.watched:
+        given = manifest.watched.command
+        own = len(command) - len(given)
+        is_at_end = own > 0 and command[own:] == given
+        command = (*(command[:own] if is_at_end else command[:1]), *(PurePath(one).name for one in given[:1]))
+    return tuple(
+        PurePath(word).name if "/" in word and "=" not in word and "://" not in word else word for word in command
+    )
 
 
 def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
@@ -86,10 +129,15 @@ def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
     if watched:
         program = PurePath(watched.command[0]).name if watched.command else ""
         streams = tuple(replace(one, name=PurePath(one.name).name) for one in watched.streams)
-        watched = replace(watched, command=(program,), streams=streams)
+        container = watched.container and replace(
+            watched.container, image=PurePath(watched.container.image).name, image_id=""
+        )
+        watched = replace(watched, command=(program,), streams=streams, container=container)
     plain = replace(
         manifest,
-        model=_named(manifest.model),
+        name=_in_utc(manifest.name, manifest.created_utc),
+        command=_sent_command(manifest),
+        model=_named(manifest.model) if watched is None else _watched_model(manifest.model, watched),
         clock=replace(manifest.clock, boot_id=None),
         load=replace(manifest.load, input=PurePath(manifest.load.input).name),
         watched=watched,
@@ -111,6 +159,15 @@ def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
 
 def _named(model: Model) -> Model:
     return replace(model, path=PurePath(model.path).name)
+
+
+def _watched_model(model: Model, watched: Watched) -> Model:
+    """Return the model of a watched program with a name without folders. `watched` has redacted names.
+
+    Until the program uses a model, the model's path is the command line of the program, which may hold secrets.
+    """
+    name = PurePath(model.path).name
+    return replace(model, path=name if name in {one.name for one in watched.streams} else "".join(watched.command))
 
 
 def _write_reports(root: Path, session: Path, redaction: Redaction) -> None:

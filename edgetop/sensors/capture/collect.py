@@ -37,6 +37,7 @@ DEADLINE_S = 60.0
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.,:@+=#-]{1,120}")  # names that the kernel gives to files
 CUT = ": what would have come after is missing"
+_OF_A_VERSION = re.compile(r"(?:osrelease|version|bios_vendor)$")  # 5.15.153.1 is not an address there
 _OF_A_PROCESS = re.compile(r"proc/\d+/")
 
 
@@ -140,7 +141,7 @@ class _Walk:
         if plain := filter_of(path):
             content = plain(content.decode("utf-8", "replace")).encode()
         content = without_boot(path, content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        self._files[path] = self._private.scrub(content)
+        self._files[path] = self._private.scrub(content, has_addresses=not _OF_A_VERSION.search(path))
 
     def _read(self, path: str) -> bytes:
         """Read a file on another thread, and return its contents. If the read blocks, the thread is abandoned.
