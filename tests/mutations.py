@@ -51,6 +51,7 @@ TESTS = {
     f"{SLOWDOWNS}.equal_size": ("slowdowns/test_equal_size_thresholds.py",),
     f"{SLOWDOWNS}.from_start": _START,
     f"{SLOWDOWNS}.slow_inferences": ("slowdowns/test_tail.py",),
+    f"{SLOWDOWNS}.counted_causes": ("slowdowns/test_tail.py", "test_late_starts.py"),
     f"{ANALYSIS}.longer_operators": ("test_longer_operators.py",),
     f"{ANALYSIS}.slow_inputs": ("test_slow_inputs.py",),
     f"{SLOWDOWNS}.throttle_spans": _THROTTLES,

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from edgetop.analysis.slowdowns.counted_causes import PART
 from edgetop.analysis.slowdowns.from_start import PRESSURE, WAIT
 from edgetop.analysis.slowdowns.signals import (
     LEAST_PRESSURE_PCT,
@@ -20,7 +21,6 @@ from edgetop.analysis.slowdowns.signals import (
     beyond_quota,
     stalled_ms,
 )
-from edgetop.analysis.slowdowns.slow_inferences import PART
 from edgetop.frozen import frozen
 from edgetop.session import histogram
 from edgetop.session.load_settings import Load

@@ -227,6 +227,10 @@ class SlowInference:
     # Time in ns in which the engine's loop neither ran nor waited for a CPU, beyond what is usual; None if unknown.
     slept_ns: int | None = None
     loop_major_faults: int | None = None  # those of `major_faults` that the engine's loop had; None if unknown
+    loop_preempted: int | None = None  # those of `preempted` that the engine's loop had; None if unknown
+    # Time in ns that the engine's other threads did not run beside the loop, all together, although they usually do;
+    # None if unknown.
+    lacking_ns: int | None = None
 
 
 @frozen

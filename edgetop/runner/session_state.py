@@ -284,7 +284,8 @@ class SessionState:
                     message.latency_ns, message.span_ns, message.preempted, message.major_faults,
                     message.minor_faults, message.waited_ns, message.migrations, message.capacity,
                     message.lost_cpus or None, message.input, message.inputs, message.idle_ns or None,
-                    message.slept_ns, message.loop_major_faults or None,
+                    message.slept_ns, message.loop_major_faults or None, message.loop_preempted or None,
+                    message.lacking_ns or None,
                 )  # fmt: skip
                 text = f"{milliseconds(message.latency_ns)} ms, the slowest of its tenth of a second"
                 self._engine_reached(message.monotonic_ns, slow, text)

@@ -100,6 +100,10 @@ class SlowInference(Body):
     idle_ns: int | None = optional()  # neither running nor waiting for a CPU, beyond what is usual; None: unknown
     slept_ns: int | None = optional()  # the same of the engine's loop alone; None: unknown
     loop_major_faults: int | None = optional()  # those that the engine's loop had; None: none, or unknown
+    loop_preempted: int | None = optional()  # those of `preempted` that the engine's loop had; None: none, or unknown
+    # Time that the other threads did not run while the loop did, all together, although they usually do; None: none, or
+    # unknown.
+    lacking_ns: int | None = optional()
 
 
 @frozen

@@ -72,11 +72,24 @@ def inference_words(one: SlowInference) -> str:
     'while another process took the CPU (stress-ng), which took 85.0 % of the lost time, det.onnx'
     >>> inference_words(SlowInference(0, 50_000_000, "page-faults", share=0.6, also=(("contention", 0.3),)))
     'with page faults, which took 60.0 % of the lost time, and while another process took the CPU (30.0 %)'
+    >>> inference_words(SlowInference(0, 50_000_000, "page-faults", share=0.6, at_most=("page-faults",)))
+    'with page faults, which took at most 60.0 % of the lost time'
     """
     who = f" ({one.who}{', which had just begun' if one.began else ''})" if one.who else ""
-    share = "" if one.share is None else f", which took {formatting.percent(one.share)} of the lost time"
-    also = "".join(f", and {TAIL_CAUSES[cause][0]} ({formatting.percent(part)})" for cause, part in one.also)
+    share = (
+        ""
+        if one.share is None
+        else f", which took {_most(one, one.cause)}{formatting.percent(one.share)} of the lost time"
+    )
+    also = "".join(
+        f", and {TAIL_CAUSES[cause][0]} ({_most(one, cause)}{formatting.percent(part)})" for cause, part in one.also
+    )
     return clean(f"{TAIL_CAUSES[one.cause][0]}{who}{share}{also}{f', {one.stream}' if one.stream else ''}")
+
+
+def _most(one: SlowInference, cause: str) -> str:
+    """Return the words before the share of `cause` that say whether the share is an upper limit."""
+    return "at most " if cause in one.at_most else ""
 
 
 def tail_lines(tail: TailView, most: int) -> list[str]:
@@ -116,17 +129,22 @@ def tail_document(tail: TailView) -> Document:
 
 
 def _inference_document(one: SlowInference) -> Document:
-    share = None if one.share is None else round(one.share, 4)
-    cause = {"cause": one.cause, "share": share, "who": one.who or None, "proven": one.is_proven}
+    cause = {"cause": one.cause, **_share(one, one.cause, one.share), "who": one.who or None, "proven": one.is_proven}
     if one.began:
         cause["began"] = True
-    others = [{"cause": other, "share": round(part, 4), "who": None, "proven": True} for other, part in one.also]
+    others = [{"cause": other, **_share(one, other, part), "who": None, "proven": True} for other, part in one.also]
     return {
         "t_s": round(one.t_ns / NS, 9),
         "latency_ms": round(one.latency_ns / 1e6, 6),
         "stream": one.stream or None,
         "causes": [] if one.cause == "unexplained" else [cause, *others],
     }
+
+
+def _share(one: SlowInference, cause: str, share: float | None) -> Document:
+    """Return the share of `cause` as JSON: `share`, or `share_at_most` beside a `share` of null for an upper limit."""
+    rounded = None if share is None else round(share, 4)
+    return {"share": None, "share_at_most": rounded} if cause in one.at_most else {"share": rounded}
 
 
 def _evidence(part: TailPart, tail: TailView) -> list[str]:
@@ -138,7 +156,8 @@ def _evidence(part: TailPart, tail: TailView) -> list[str]:
     if proven:
         lines.append(f"measured around {proven} of {part.count}")
     if shares:
-        lines.append(f"it took {formatting.percent(shares[len(shares) // 2])} of the lost time in the median")
+        most = "at most " if any(part.cause in one.at_most for one in of_cause) else ""
+        lines.append(f"it took {most}{formatting.percent(shares[len(shares) // 2])} of the lost time in the median")
     if proven < part.count:
         lines.append(f"{part.count - proven} of {part.count} coincided with it")
     return lines

@@ -38,7 +38,10 @@ SECTIONS = {
     ),
     "A second cause": (f"{SLOWDOWNS}.stages",),
     "Limits and contention from the start": (f"{SLOWDOWNS}.from_start",),
-    "Slow inferences": (f"{SLOWDOWNS}.slow_inferences", f"{ANALYSIS}.longer_operators", f"{ANALYSIS}.slow_inputs"),
+    "Slow inferences": (
+        f"{SLOWDOWNS}.slow_inferences", f"{SLOWDOWNS}.counted_causes", f"{ANALYSIS}.longer_operators",
+        f"{ANALYSIS}.slow_inputs",
+    ),
     "The risk of a miss": (f"{ANALYSIS}.miss_risk", "edgetop.wording.risk_words"),
     "Throttling": (f"{SLOWDOWNS}.throttle_spans", "edgetop.session.trips", f"{ANALYSIS}.tracks"),
     "The verdict and the vital signs": (

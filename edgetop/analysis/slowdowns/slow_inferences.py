@@ -14,6 +14,14 @@ import numpy.typing as npt
 
 from edgetop.analysis.longer_operators import LongerOperators
 from edgetop.analysis.slow_inputs import SlowInputs
+from edgetop.analysis.slowdowns.counted_causes import (
+    PART,
+    PREEMPTED_NS,
+    UNSEEN_NS,
+    lacks_others,
+    measured,
+    unmeasured,
+)
 from edgetop.analysis.slowdowns.evidence import BEFORE_S, NEAR_S, normal_range
 from edgetop.analysis.slowdowns.signals import (
     GPU_OF_OTHERS,
@@ -39,18 +47,6 @@ RECENT_S = 600
 # Least latency of a slow inference, in medians of the session. Choice: less is no tail. Larger: slow inferences of a
 # steady model have no cause; smaller: usual scatter is explained.
 STANDS_OUT = 1.1
-# Share of what an inference lost that a thing must explain to be its cause. Choice. Larger: several small causes give
-# "unexplained"; smaller: what is always there is a cause.
-PART = 0.25
-# Time of a minor page fault, which clears a page. Choice: about what a fast CPU takes; a small board takes more.
-# Larger: faults are blamed for what others did; smaller: the faults of a heap that grows are missed.
-MINOR_FAULT_NS = 500
-# Time that a major page fault takes at most, if it was not measured: another thread than the engine's loop had it.
-# Choice: a read from an SD card. Larger: faults are blamed for what others did; smaller: those of workers are missed.
-MAJOR_FAULT_NS = 1_000_000
-# Time that one preemption may take from a thread. Choice: ten slices of 3 ms. Larger: an engine that stood still while
-# another program ran is unexplained; smaller: a worker that waits for a CPU is taken for an engine that stands still.
-PREEMPTED_NS = 30_000_000
 # Share of the half minute before, in which a signal may have left its range to be rare. Choice. Larger: what happens
 # all the time coincides by chance; smaller: one earlier spike hides a cause.
 RARE = 0.05
@@ -76,6 +72,7 @@ BESIDE_PCT = 50.0
 OFTEN = 0.25
 USUAL_S = 30  # the seconds before an inference whose median count is the usual one
 
+DISK_PRESSURE = "pressure/io-some"  # percentage of time in which at least one task waited for a disk
 # Sensors of what the CPU and the kernel counted of the engine's threads.
 CYCLES, RAN_MS, CACHE_MISSES, MIGRATIONS = "rate/cycles", "rate/task-clock", "rate/cache-misses", "rate/migrations"
 
@@ -111,6 +108,8 @@ class SlowInference:
     input: tuple[int, int] | None = None  # Which of its input arrays it got, from 0, and their number; None if unknown.
     # Other causes whose time was measured, each with its share (0..1) of the lost time, the largest first.
     also: tuple[tuple[str, float], ...] = ()
+    # Those of these causes that took at most their share: it is known how long threads stood, not all of what for.
+    at_most: tuple[str, ...] = ()
 
 
 @frozen
@@ -232,8 +231,9 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
     known = told or collected
     t_ns, until_ns = (known[0], known[0] + max_ns) if known else (second * NS, (second + 1) * NS)
     lost_ns, counted = int(max_ns - usual_ns), told[1] if told else None
-    measured = {} if counted is None else _measured(counted, max(lost_ns, 1))
-    proven = next(iter(measured), "" if counted is None else _unmeasured(counted, lost_ns))
+    disk_ns = _disk_ns(signals, second, until_ns // NS + 1)
+    shown = [] if counted is None else measured(counted, max(lost_ns, 1), disk_ns)
+    proven = "" if counted is None else shown[0].cause if shown else unmeasured(counted, lost_ns, disk_ns)
     taken: type[Competing | GpuCompeting] = Competing
     if collected and not proven and collected[1].took_ns >= PART * lost_ns:
         took_share = min(collected[1].took_ns / max(lost_ns, 1), 1.0)
@@ -241,7 +241,7 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
     if _is_of_quota(counted, proven, lost_ns, signals, (second, until_ns // NS + 1)):
         return SlowInference(t_ns, max_ns, "cpu-quota")
     if proven == "stopped" and lost_ns < PREEMPTED_NS and _coincided(second, signals, is_counted=False) == "contention":
-        cause, proven, measured = "contention", "", {}  # It waited for a thread that waited for a CPU, not for itself.
+        cause, proven, shown = "contention", "", []  # It waited for a thread that waited for a CPU, not for itself.
     elif proven:
         cause = proven
     elif events.overlaps(ProfileBurst, t_ns, until_ns, AFTER_BURST_NS):
@@ -249,9 +249,11 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
     elif events.overlaps(SensorSlow, t_ns, until_ns):
         cause = "sensor-read"
     else:
-        cause = _coincided(second, signals, is_counted=counted is not None)
-        # The engine's counters would prove a wait for a CPU: a contention that they do not prove is of the GPU.
-        taken = GpuCompeting if cause == "contention" and counted is not None else Competing
+        # The engine's counters would prove a wait of its loop for a CPU: a contention that they do not prove is of the
+        # GPU, unless other threads of the engine did not run.
+        is_counted = counted is not None and not lacks_others(counted, max(lost_ns, 1))
+        cause = _coincided(second, signals, is_counted=is_counted)
+        taken = GpuCompeting if cause == "contention" and is_counted else Competing
         if cause == "unexplained":
             cause = _counted_by_cpu(second, max_ns, lost_ns, signals) or cause
         if cause == "unexplained" and counted is not None and _moved(counted, second, lost_ns, signals):
@@ -259,58 +261,30 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
         if cause == "unexplained" and _others_were_busy(second, signals):
             cause = "beside"
     who, began = events.competitor_at(second, taken) if cause in ("contention", "beside") else ("", False)
-    share, *others = measured.values() or (None,)
-    also = tuple(zip(list(measured)[1:], others, strict=True))
+    share = shown[0].share if shown else None
+    also = tuple((one.cause, one.share) for one in shown[1:])
+    at_most = tuple(one.cause for one in shown if one.is_limit)
     place = (counted.input, counted.inputs or 0) if counted and counted.input is not None else None
-    return SlowInference(t_ns, max_ns, cause, who, bool(proven), share=share, began=began, input=place, also=also)
+    return SlowInference(
+        t_ns, max_ns, cause, who, bool(proven), share=share, began=began, input=place, also=also, at_most=at_most
+    )
 
 
-def _measured(counted: Counted, lost_ns: int) -> dict[str, float]:
-    """Return {cause: its share (0..1) of the lost time} of the causes whose time was measured, the largest first.
+def _disk_ns(signals: Signals, begin_s: int, end_s: int) -> float:
+    """Return for how many ns one thread may have waited for a disk between two session seconds, the second excluded.
 
-    Causes that took less than PART of the lost time are left out. `counted` is what the engine counted around the
-    inference. `lost_ns` is by how many ns the inference was slower than usual, at least 1.
+    The result is infinite if the kernel does not tell. Its share of time in which a task waited is a mean over the
+    CPUs, each weighted by the time in which it had something to do or to wait for (kernel/sched/psi.c). So a wait of t
+    on one CPU shows as t x t / (CPUs x length) at least.
     """
-    took_ns = {
-        "small-cores": 0.0 if counted.capacity is None else counted.latency_ns * (1 - counted.capacity),
-        "fewer-cpus" if counted.lost_cpus else "contention": counted.waited_ns or 0,
-        "page-faults": _faults_ns(counted),
-    }
-    shares = {cause: min(ns / lost_ns, 1.0) for cause, ns in took_ns.items() if ns >= PART * lost_ns}
-    return dict(sorted(shares.items(), key=lambda of: -took_ns[of[0]])) or _stopped(counted, lost_ns)
-
-
-def _faults_ns(counted: Counted) -> int:
-    """Return the time of the page faults in ns. It is 0 if it was not measured."""
-    minor_ns = counted.minor_faults * MINOR_FAULT_NS
-    if not counted.major_faults:
-        return minor_ns
-    if counted.slept_ns is None:  # In recordings of earlier versions.
-        return 0
-    # A thread sleeps until the disk has the page. If another thread than the loop has the fault, the loop waits for it,
-    # but it also waits for threads that were preempted.
-    others_ns = 0 if counted.loop_major_faults else counted.preempted * PREEMPTED_NS
-    return minor_ns + max(counted.slept_ns - others_ns, 0)
-
-
-def _stopped(counted: Counted, lost_ns: int) -> dict[str, float]:
-    # If threads were preempted, the others may have waited for them.
-    stood_ns = (counted.idle_ns or 0) - counted.preempted * PREEMPTED_NS
-    is_other = counted.major_faults or counted.lost_cpus
-    return {} if is_other or stood_ns < PART * lost_ns else {"stopped": min((counted.idle_ns or 0) / lost_ns, 1.0)}
-
-
-def _unmeasured(counted: Counted, lost_ns: int) -> str:
-    """Return the cause that the engine's counters prove although they measure no time of it, or "" if there is none.
-
-    `counted` is what the engine counted around the inference. `lost_ns` is how many ns it was slower than usual.
-    """
-    is_earlier = counted.slept_ns is None  # Recordings of earlier versions do not tell how long a fault took.
-    if counted.major_faults and (is_earlier or counted.major_faults * MAJOR_FAULT_NS >= PART * lost_ns):
-        return "page-faults"
-    if counted.lost_cpus:
-        return "fewer-cpus"
-    return "contention" if counted.waited_ns is None and counted.preempted else ""
+    row = next((row for row, info in enumerate(signals.infos) if info.id == DISK_PRESSURE), None)
+    if row is None or not signals.machine.cores:
+        return float("inf")
+    held, was_read = signals.held(begin_s, end_s + 1, [row])  # A reading covers the second before it.
+    if not was_read[0, -1]:
+        return float("inf")
+    cpu_seconds = signals.machine.cores * held.shape[1]
+    return float(np.sqrt(held.sum() / 100 * cpu_seconds)) * NS + UNSEEN_NS
 
 
 def _is_of_quota(

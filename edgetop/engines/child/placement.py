@@ -72,6 +72,10 @@ class Placement:
         capacity = self._capacities.get(cpu)
         return None if capacity is None or not self._usual else round(capacity / self._usual, 3)
 
+    def cpus(self) -> int:
+        """Return the number of CPUs that this thread could use when this object was created."""
+        return self._allowed
+
     def lost_cpus(self) -> int:
         """Return by how much the number of CPUs that this thread may use has fallen since this object was created.
 

@@ -35,6 +35,10 @@ MOST, LEAST = 0.2, 0.004
 
 # Weight of an inference in the usual share of time in which nothing ran. Choice: the last fifty that were noted.
 IDLE_WEIGHT = 0.02
+# CPU time that may still be missing in the count of a thread that runs on another CPU, in ns: its count is renewed by
+# the timer tick (`read_sum_exec_runtime` in kernel/sched/cputime.c). Most kernels of boards have 250 or 300 ticks a
+# second.
+TICK_NS = 4_000_000
 
 
 class _Scheduled(NamedTuple):
@@ -51,6 +55,7 @@ class _Counts(NamedTuple):
     preempted: int
     major_faults: int
     minor_faults: int
+    loop_preempted: int  # of the loop's thread
     loop_major_faults: int  # of the loop's thread
     scheduled: Optional[_Scheduled]  # of the loop's thread; None if the kernel does not count
     migrations: Optional[int]
@@ -78,6 +83,29 @@ class _Usual:
         return int(max(0.0, share - usual) * latency_ns)
 
 
+class _Beside:
+    """How much CPU time the runtime's other threads use while the loop's thread runs.
+
+    A loop that spins until its workers are done runs all the time, so neither its sleep nor its waits show that a
+    worker waited for a CPU or for a page. But then the workers run less than usual beside it.
+    """
+
+    def __init__(self) -> None:
+        self.ratio: Optional[float] = None  # CPU time of the others divided by the loop's; None before the first
+
+    def lacking(self, loop_ns: int, others_ns: int, cpus: int) -> int:
+        """Return for how many ns the other threads did not run although they usually do, all of them together.
+
+        `loop_ns` and `others_ns` are the CPU times of the loop's thread and of the others in the same span of time.
+        `cpus` is the number of CPUs that they may use.
+        """
+        ratio = max(others_ns, 0) / max(loop_ns, 1)
+        usual = ratio if self.ratio is None else self.ratio
+        self.ratio = usual + IDLE_WEIGHT * (ratio - usual)
+        expected = min(usual, cpus - 1)  # above that, they also ran in pauses of the load, when the loop did not
+        return int(max(0.0, expected * (loop_ns - TICK_NS) - others_ns))
+
+
 class Slowest:
     """Reports the slowest inferences of one thread. Create it and use it in that thread."""
 
@@ -101,7 +129,8 @@ class Slowest:
         with contextlib.suppress(OSError):
             self._fd = os.open(schedstat, os.O_RDONLY | os.O_CLOEXEC)
         self._placement = Placement(is_main=is_main)
-        self._before = _Counts(0, 0, 0, 0, 0, None, None, -1, 0, 0)
+        self._before = _Counts(0, 0, 0, 0, 0, 0, None, None, -1, 0, 0)
+        self._beside = _Beside()
         self._idle, self._slept = _Usual(), _Usual()  # of all threads, and of the loop's thread
         self._window = -1
         self._candidate: Optional[Dict[str, Any]] = None  # slowest inference of this window
@@ -144,11 +173,13 @@ class Slowest:
         latency_ns = done_ns - start_ns
         scheduled = _grown(before.scheduled, now.scheduled)
         waited_ns = scheduled.waited_ns if scheduled else 0
+        ran_ns = now.ran_ns - before.ran_ns
         self._candidate = {
             "t_ns": start_ns,
             "latency_ns": latency_ns,
             "span_ns": done_ns - before.t_ns,
             "preempted": now.preempted - before.preempted,
+            "loop_preempted": now.loop_preempted - before.loop_preempted,
             "major_faults": now.major_faults - before.major_faults,
             "minor_faults": now.minor_faults - before.minor_faults,
             "loop_major_faults": now.loop_major_faults - before.loop_major_faults,
@@ -158,10 +189,20 @@ class Slowest:
             "lost_cpus": max(before.lost_cpus, now.lost_cpus),
             "input": number,
             "inputs": inputs,
-            "idle_ns": self._idle.beyond(latency_ns, waited_ns + now.ran_ns - before.ran_ns),
+            "idle_ns": self._idle.beyond(latency_ns, waited_ns + ran_ns),
             "slept_ns": self._slept.beyond(latency_ns, waited_ns + scheduled.ran_ns) if scheduled else None,
+            "lacking_ns": self._lacking_ns(scheduled, ran_ns),
         }
         return self._slow_ns()
+
+    def _lacking_ns(self, scheduled: Optional[_Scheduled], ran_ns: int) -> Optional[int]:
+        """Return for how many ns other threads did not run beside the loop although they usually do; None if unknown.
+
+        `scheduled` has the times of the loop's thread. `ran_ns` is the CPU time of all threads.
+        """
+        if scheduled is None or self._who != resource.RUSAGE_SELF:
+            return None
+        return self._beside.lacking(scheduled.ran_ns, ran_ns - scheduled.ran_ns, self._placement.cpus())
 
     def _migrations(self, before: _Counts, now: _Counts) -> Optional[int]:
         """Return how often threads moved to another CPU between the counts `before` and `now`, or None if unknown.
@@ -187,7 +228,7 @@ class Slowest:
         self._outlet.send(message_frames.SLOW, slowest)
 
     def _count(self, now_ns: int) -> _Counts:
-        usage = resource.getrusage(self._who)
+        usage, of_loop = resource.getrusage(self._who), resource.getrusage(resource.RUSAGE_THREAD)
         scheduled: Optional[_Scheduled] = None
         if self._fd >= 0:
             with contextlib.suppress(OSError, ValueError):
@@ -195,7 +236,7 @@ class Slowest:
                 # The file is "0 0 0" if the kernel does not count, and its first number may be a tick late.
                 scheduled = _Scheduled(time.thread_time_ns(), waited_ns) if ran_ns else None
         placement = self._placement
-        counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt, resource.getrusage(resource.RUSAGE_THREAD).ru_majflt
+        counts = usage.ru_nivcsw, usage.ru_majflt, usage.ru_minflt, of_loop.ru_nivcsw, of_loop.ru_majflt
         all_ran_ns = int((usage.ru_utime + usage.ru_stime) * 1e9)
         return _Counts(
             now_ns, *counts, scheduled, placement.migrations(), placement.cpu(), placement.lost_cpus(), all_ran_ns

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.slowdowns.from_start import STEAL
-from edgetop.analysis.slowdowns.slow_inferences import KEPT, SlowInference, TailView, explained_by_others
+from edgetop.analysis.slowdowns.slow_inferences import DISK_PRESSURE, KEPT, SlowInference, TailView, explained_by_others
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.analysis.verdict_reasons import Lasts, State, TakenBy
 from edgetop.session.batch import Batch
 from edgetop.session.event_codec import read_event
 from edgetop.session.events import Event
+from edgetop.session.manifest import Board
 from edgetop.session.records import Inferences
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import JsonValue
@@ -149,6 +150,66 @@ def test_the_loop_may_sleep_for_a_worker_that_has_the_fault(
     """A preempted worker is waited for as well. While the loop spins for a worker, its faults are only counted."""
     event = counted(60.5, 50, major_faults=majors, preempted=preempted, slept_ns=slept_ms * MS)
     assert cause_of(event)[0] == cause
+
+
+@pytest.mark.parametrize(
+    ("counters", "cause", "share"),
+    [
+        ({"preempted": 3, "loop_preempted": 1, "lacking_ns": 20 * MS}, "contention", 0.5),
+        ({"preempted": 3, "loop_preempted": 3, "lacking_ns": 20 * MS}, "unexplained", None),
+        ({"preempted": 1, "lacking_ns": 9 * MS}, "unexplained", None),
+        ({"major_faults": 2, "lacking_ns": 20 * MS}, "page-faults", 0.5),
+        ({"major_faults": 2, "loop_major_faults": 2, "lacking_ns": 20 * MS}, "unexplained", None),
+        ({"major_faults": 2, "preempted": 1, "lacking_ns": 20 * MS}, "contention", 0.5),
+        ({"major_faults": 2, "preempted": 1, "lacking_ns": 44 * MS}, "contention", 0.75),
+    ],
+)
+def test_while_the_loop_spins_its_workers_run_less_if_they_wait_for_a_cpu_or_a_page(
+    counters: dict[str, JsonValue], cause: str, share: float | None
+) -> None:
+    """40 ms were lost. The loop neither slept nor waited. What the workers lacked is an upper limit."""
+    (slow,) = tail_of(made({60: 40}, counted(60.5, 50, slept_ns=0, idle_ns=0, **counters))).slowest
+    assert (slow.cause, slow.share) == (cause, None if share is None else pytest.approx(share, rel=0.01))
+    assert slow.at_most == (() if share is None else (cause, *(other for other, _ in slow.also)))
+
+
+@pytest.mark.parametrize(("lacking_ms", "found"), [(12, ("contention", "make")), (9, ("unexplained", ""))])
+def test_a_worker_that_woke_without_a_cpu_coincides_with_busy_programs(lacking_ms: int, found: tuple[str, str]) -> None:
+    """The kernel counts its wait as no preemption. 40 ms were lost."""
+    other = told(60, "competing", name="make", cpu_pct=90.0)
+    sensors = {"pressure/cpu-some": changing(1.0, 90.0)}
+    event = counted(60.5, 50, slept_ns=0, lacking_ns=lacking_ms * MS)
+    assert cause_of(event, other, sensors=sensors)[:2] == found
+
+
+@pytest.mark.parametrize(
+    ("disk_pct", "cause", "share"),
+    [(None, "page-faults", 0.975), (0.0, "stopped", 0.975), (0.001, "stopped", 0.975), (5.0, "page-faults", 0.975)],
+)
+def test_a_fault_takes_no_longer_than_threads_waited_for_the_disk(
+    disk_pct: float | None, cause: str, share: float
+) -> None:
+    """Of 400 ms that were lost, the loop slept 390. Four CPUs; the pressure is a mean over busy ones."""
+    event = counted(60.5, 410, major_faults=1, loop_major_faults=1, slept_ns=390 * MS, idle_ns=390 * MS)
+    sensors = {} if disk_pct is None else {DISK_PRESSURE: changing(0.0, disk_pct)}
+    session = made({60: 400}, event, sensors=sensors)
+    ((at_ns, manifest),) = session.manifests
+    session = replace(session, manifests=((at_ns, replace(manifest, board=Board(cores=4))),))
+    (slow,) = tail_of(session).slowest
+    assert (slow.cause, slow.share) == (cause, pytest.approx(share, rel=0.01))
+    (told,) = tail_document(tail_of(session))["slowest"]
+    (first,) = told["causes"]
+    shares = first["share"], first.get("share_at_most")
+    assert shares == ((None, 0.975) if cause == "page-faults" else (0.975, None))
+
+
+@pytest.mark.parametrize(("lost_ms", "cause"), [(38, "page-faults"), (42, "unexplained")])
+def test_a_disk_that_nobody_waited_for_may_hide_a_fault_of_ten_milliseconds(lost_ms: int, cause: str) -> None:
+    event = counted(60.5, 10 + lost_ms, major_faults=1, loop_major_faults=1, slept_ns=lost_ms * MS)
+    session = made({60: lost_ms}, event, sensors={DISK_PRESSURE: [0.0] * LENGTH_S})
+    ((at_ns, manifest),) = session.manifests
+    session = replace(session, manifests=((at_ns, replace(manifest, board=Board(cores=4))),))
+    assert [one.cause for one in tail_of(session).slowest] == [cause]
 
 
 def test_where_the_kernel_counts_no_wait_a_preemption_proves_it() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from edgetop.engines.child import message_frames
 from edgetop.engines.child.placement import Placement
-from edgetop.engines.child.slowest import ENOUGH, LEAST, WINDOW_NS, Slowest
+from edgetop.engines.child.slowest import ENOUGH, LEAST, WINDOW_NS, Slowest, _Beside
 from tests.support.waiting import PATIENCE_S
 
 MS = 1_000_000
@@ -269,6 +269,65 @@ def test_the_loop_sleeps_if_it_neither_runs_nor_waits_for_a_cpu(tmp_path: Path) 
     message = run.heard.said[0][1]
     assert message["slept_ns"] == pytest.approx(15 * MS, rel=0.1)
     assert (message["waited_ns"], message["loop_major_faults"]) == (5 * MS, 0)
+
+
+@pytest.mark.parametrize(
+    ("others_ms", "cpus", "lacking_ms"),
+    [(60, 4, 0), (20, 4, 32), (56, 4, 0), (20, 2, 6), (20, 1, 0)],
+)
+def test_others_that_run_less_than_usual_beside_the_loop_lack_time(others_ms: int, cpus: int, lacking_ms: int) -> None:
+    """Two workers run beside the loop for all of 30 ms, as far as there are CPUs; a tick of the timer is left out."""
+    beside = _Beside()
+    for _ in range(3):
+        assert beside.lacking(30 * MS, 60 * MS, cpus) == 0
+    assert beside.lacking(30 * MS, others_ms * MS, cpus) == pytest.approx(lacking_ms * MS, abs=MS)
+
+
+def test_a_worker_that_stands_still_while_the_loop_spins_lacks_time() -> None:
+    """In a process of its own, whose main thread is the loop; the worker computes without Python's lock."""
+    program = """if True:
+        import hashlib, threading, time
+        from edgetop.engines.child.slowest import Slowest
+
+        class Outlet:
+            said = []
+            def send(self, kind, message):
+                self.said.append(message)
+
+        stands, data = threading.Event(), bytes(2_000_000)
+        may_run = threading.Event()
+        may_run.set()
+
+        def work():
+            while not stands.is_set():
+                may_run.wait()
+                hashlib.sha256(data).digest()
+
+        def infer(ms, slowest):
+            begin, spent = time.monotonic_ns(), time.thread_time_ns()
+            while time.thread_time_ns() - spent < ms * 1_000_000:
+                hashlib.sha256(data).digest()
+            return slowest.note(begin, time.monotonic_ns())
+
+        slowest = Slowest(Outlet())
+        slowest._placement.cpus = lambda: 2
+        worker = threading.Thread(target=work)
+        worker.start()
+        for _ in range(5):
+            slowest.checkpoint(time.monotonic_ns())
+            infer(50, slowest)
+        may_run.clear()
+        slowest.checkpoint(time.monotonic_ns())
+        infer(200, slowest)
+        stands.set()
+        may_run.set()
+        worker.join()
+        slowest.close()
+        print(Outlet.said[-1]["lacking_ns"] // 1_000_000, slowest._beside.ratio)
+    """
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lacking_ms, ratio = map(float, printed.stdout.split())
+    assert 0.3 * 200 * ratio < lacking_ms <= 200
 
 
 def test_what_happened_in_a_pause_before_is_not_counted(tmp_path: Path) -> None:
