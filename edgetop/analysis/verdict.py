@@ -146,7 +146,7 @@ def _throttling(seen: Evidence) -> Iterator[Verdict]:
             State.THROTTLING,
             "critical",
             (LimitedBy(now.cause), _lasts(now.start_ns, seen), *board),
-            p50_change=_logged_change(seen),
+            p50_change=_shown_change(seen),
             since_ns=now.start_ns,
         )
 
@@ -194,18 +194,14 @@ def _felt_change(seen: Evidence) -> float | None:
     return None if change is None else (1 + change) * seen.slowdowns.stop_ratio - 1
 
 
-def _logged_change(seen: Evidence) -> float | None:
+def _shown_change(seen: Evidence) -> float | None:
     """Return the change of the latency that a verdict shows, as a share (0.1 is 10 % slower).
 
-    The change is that from the burst, the first steady 30 s, to now. During a slowdown, it is the change that the list
-    of slowdowns shows for this slowdown. The result is None if the change is unknown, or if the inputs have another
-    size than in the burst.
+    The change is that from the burst, the first steady 30 s, to the last seconds, because p50 of the last seconds
+    stands beside it. The list of slowdowns has the change over the whole slowdown. The result is None if the change is
+    unknown, or if the inputs have another size than in the burst and no slowdown was found.
     """
-    change, slowdowns = _felt_change(seen), _open_slowdowns(seen)
-    ratio = slowdowns[-1].latency_ratio if slowdowns else None
-    if not slowdowns and seen.input_growth != 1:
-        return None
-    return change if ratio is None or change is None or change < OVER else ratio - 1
+    return None if not _open_slowdowns(seen) and seen.input_growth != 1 else _felt_change(seen)
 
 
 def _lasts(begin_ns: int, seen: Evidence) -> Lasts:
@@ -229,7 +225,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
         if contended.from_start:
             yield Verdict(State.CONTENDED_FROM_START, "warning", named, since_ns=contended.start_ns)
         else:
-            reasons, change = (*named, _lasts(contended.start_ns, seen)), _logged_change(seen)
+            reasons, change = (*named, _lasts(contended.start_ns, seen)), _shown_change(seen)
             yield Verdict(State.CONTENDED, "warning", reasons, p50_change=change, since_ns=contended.start_ns)
     elif others:
         known = change if seen.slowdowns.is_settled else None  # before, others may have slowed the burst too
@@ -238,7 +234,7 @@ def _slower(seen: Evidence) -> Iterator[Verdict]:
     for slowdown in slowdowns:
         if slowdown.cause not in ("contention", *explained) and not _is_unreported(slowdown, seen):
             reasons = (_lasts(slowdown.start_ns, seen), SlowedBy(slowdown))
-            change = _logged_change(seen)
+            change = _shown_change(seen)
             yield Verdict(State.SLOWED, "warning", reasons, p50_change=change, since_ns=slowdown.start_ns)
 
 

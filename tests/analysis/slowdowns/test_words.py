@@ -14,6 +14,7 @@ from edgetop.session.event_codec import read_event
 from edgetop.session.seconds import NS
 from edgetop.wording.event_words import worded
 from edgetop.wording.report_document import report_document
+from edgetop.wording.verdict_words import headline
 from tests.support.sessions import ended_event
 from tests.support.slow_sessions import analysed, session_of, stretch
 
@@ -76,8 +77,20 @@ def test_the_verdict_separates_the_board_from_others() -> None:
     assert (verdict.state, verdict.level) == (State.CONTENDED, "warning")
     assert (verdict.reasons, verdict.p50_change) == (
         (TakenBy(Clue("taken-now", STEAL, value=30)), Lasts(60 * NS)),
-        pytest.approx(0.4),
+        pytest.approx(0.4, abs=0.005),
     )
+
+
+def test_the_change_that_a_verdict_shows_fits_the_present_p50_beside_it() -> None:
+    analysis = analysed(stretch((60, 10.0), (40, 13.0), (12, 13.9)), CONTENTION)
+    view = analysis.view(10 * NS)
+    (slowdown,) = analysis.slowdowns_view().slowdowns
+    assert slowdown.latency_ratio == pytest.approx(1.32, abs=0.01)  # over the whole slowdown
+    assert view.latency.window
+    assert view.burst
+    now = view.latency.window.percentile_ns(0.50) / view.burst.p50_ns - 1
+    assert headline(view.verdict, view.progress.now_ns).figure == f"{now:.0%} slower".replace("%", " %")
+    assert now == pytest.approx(0.39, abs=0.01)
 
 
 def test_the_verdict_is_steady_with_a_burst_and_after_a_slowdown() -> None:
