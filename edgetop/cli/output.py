@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -28,9 +29,26 @@ def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> Non
     click.echo("\n".join(clean(line, ascii_only=ascii_only) for line in text.split("\n")), err=err)
 
 
+def terminal_columns() -> int:
+    """Return the present width of the terminal that is standard output. Without a terminal, return `COLUMNS`, or 0.
+
+    `COLUMNS` is an environment variable with the width at the start, so a terminal that tells its width comes first.
+    """
+    try:
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):  # no terminal; a stream without a descriptor, or a closed one
+        columns = 0
+    return columns or shutil.get_terminal_size((0, 0)).columns  # a serial terminal may have the width 0
+
+
+def text_columns() -> int:
+    """Return how many columns a line of a printed result may have: 80, or 40 to 80 on a narrower terminal."""
+    return max(40, min(80, terminal_columns() or 80)) if sys.stdout.isatty() else 80
+
+
 def prose_columns() -> int:
     """Return how many characters a line of prose may have: as many as the terminal, but 60 to 100; else 100."""
-    return max(60, min(100, shutil.get_terminal_size((100, 0)).columns))
+    return max(60, min(100, terminal_columns() or 100))
 
 
 def wrapped(line: str) -> list[str]:
@@ -38,7 +56,7 @@ def wrapped(line: str) -> list[str]:
 
     Each line after the first is indented by four more spaces.
     """
-    columns = shutil.get_terminal_size((0, 0)).columns
+    columns = terminal_columns()
     if not columns or len(line) <= columns:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()) + 4)

@@ -27,7 +27,7 @@ from typing import NoReturn
 from edgetop import standard_streams
 from edgetop.cli import launcher
 from edgetop.cli.launcher import BLOCKED
-from edgetop.cli.output import print_text
+from edgetop.cli.output import print_text, wrapped
 from edgetop.cli.shell_words import session_word
 from edgetop.doctor.check import BOOTED
 from edgetop.doctor.logout import ask, lingers
@@ -269,10 +269,14 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
 
 
 def how_to_come_back(folder: Path) -> str:
-    """Return three lines of text: where the run is recorded, how to attach to it, and how to stop it."""
+    """Return three lines of text: where the run is recorded, how to attach to it, and how to stop it.
+
+    On a narrow terminal there are more lines, each of which fits.
+    """
     shown = session_word(folder)
-    return (
-        f"edgetop: the run continues, recorded in {clean(str(folder))}\n"
-        f"  edgetop attach {shown}   shows it again\n"
-        f"  edgetop stop {shown}     ends it"
+    lines = (
+        f"edgetop: the run continues, recorded in {clean(str(folder))}",
+        f"  edgetop attach {shown}   shows it again",
+        f"  edgetop stop {shown}     ends it",
     )
+    return "\n".join(part for line in lines for part in wrapped(line))

@@ -14,7 +14,7 @@ import pytest
 from edgetop.recording.session_folder import LOG, SOCKET, is_live
 from tests.support import onnx_models
 from tests.support.commands import edgetop, environment, start_edgetop
-from tests.support.terminal import Terminal, as_its_own
+from tests.support.terminal import LEAVE_ALTERNATE_SCREEN, Terminal, as_its_own
 from tests.support.waiting import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.slow
@@ -122,6 +122,24 @@ def test_the_screen_is_drawn_on_the_stream_that_is_a_terminal(to: str, isolation
         assert "STOPPED" in printed
         assert "more: edgetop report" in printed
         assert "\x1b" not in (home / to.lstrip("2>")).read_text()
+    finally:
+        terminal.close()
+
+
+@pytest.mark.parametrize(("keys", "last"), [("Q", "more:"), pytest.param("dd", "ends it", marks=pytest.mark.thorough)])
+def test_what_is_printed_on_leaving_fits_a_window_that_was_made_narrower(keys: str, last: str, home: Path) -> None:
+    run = ("run", str(home / "model.onnx"), *LIGHT, "-o", str(home / "one"))
+    terminal = on_terminal(home, *run, then='echo "back: $?"')
+    try:
+        terminal.wait_for("p50", "q leave")
+        terminal.resize(56, 30)
+        terminal.send(keys)
+        terminal.wait_for("back: 0")
+        printed = terminal.output.decode().rpartition(LEAVE_ALTERNATE_SCREEN)[2]
+        assert last in printed
+        lines = [re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", line).rstrip() for line in printed.splitlines()]
+        # Only a word that is longer than a line, such as a path, exceeds it.
+        assert [line for line in lines if len(line) > 56 and " " in line.strip()] == []
     finally:
         terminal.close()
 

@@ -1,8 +1,14 @@
 """Lines of text on terminals of any width."""
 
+import fcntl
+import os
+import pty
+import struct
+import termios
+
 import pytest
 
-from edgetop.cli.output import wrapped
+from edgetop.cli.output import text_columns, wrapped
 
 
 @pytest.mark.parametrize(
@@ -18,3 +24,13 @@ def test_a_line_is_broken_at_spaces_to_fit_the_terminal(columns, lines, monkeypa
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr("sys.__stdout__", None)
     assert wrapped("  net: rx-bytes tx-bytes") == lines
+
+
+@pytest.mark.parametrize(("columns", "of_text"), [(200, 80), (80, 80), (57, 57), (9, 40), (0, 72)])
+def test_text_has_the_present_width_of_the_terminal_whatever_it_was_at_the_start(columns, of_text, monkeypatch):
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setenv("COLUMNS", "72")  # at the start
+        monkeypatch.setattr("sys.stdout", terminal)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        assert text_columns() == of_text

@@ -128,7 +128,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
 
     `of` and `key` come from `_figure`, such as `p50` and `p50_ms`. `whole` is the fit over all measured models.
     """
-    from edgetop.cli.output import table  # noqa: PLC0415
+    from edgetop.cli.output import table, text_columns  # noqa: PLC0415
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
     from edgetop.comparison.device_fit import FIGURES as READ  # noqa: PLC0415
     from edgetop.comparison.device_fit import PROGRAM  # noqa: PLC0415
@@ -140,7 +140,7 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
         what = "program" if one.kind.from_runtime == PROGRAM else "model"
         r2 = UNKNOWN if one.r2 is None else f"{one.r2:.3f}"
         words = f"{clean(one.kind.words)}: {of} there = {plain(one.factor)} {unit} x ({unit} here)^{one.slope:.3f}"
-        yield from wrapped((f"line       {words}",))
+        yield from wrapped((f"line       {words}",), text_columns())
         yield f"           {len(one.pairs)} {what}s, R2 {r2}, Kendall's tau of the ranking {one.tau:.2f}"
         rows = [
             [
@@ -158,9 +158,9 @@ def _text(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> I
             low, high = each.interval95
             here, there = f"{or_unknown(each.here, plain)} {unit} here", f"{or_unknown(each.there, plain)} {unit} there"
             words = f"{here}, {there} (95 %: {plain(low)} to {plain(high)})"
-        yield from wrapped((f"predicted  {clean(each.model)}: {words}",))
+        yield from wrapped((f"predicted  {clean(each.model)}: {words}",), text_columns())
     for head, lines in (("no line", whole.refused), ("left out", whole.left_out), ("unfair", whole.notes)):
-        yield from wrapped(f"{head:<10} {clean(words)}" for words in lines)
+        yield from wrapped((f"{head:<10} {clean(words)}" for words in lines), text_columns())
 
 
 def _document(of: str, key: str, whole: "Fit", predictions: "list[Prediction]") -> Document:

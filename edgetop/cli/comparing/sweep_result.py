@@ -10,9 +10,9 @@ from pathlib import Path
 from edgetop.cli import options as text
 from edgetop.cli.comparing.bench_table import bench_cells, bench_lines, bench_rows
 from edgetop.cli.comparing.comparison import read_samples
-from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, write_csv
+from edgetop.cli.output import notice_lines, print_json, print_text, raise_problems, table, text_columns, write_csv
 from edgetop.cli.printing.comparison_markdown import comparison_markdown
-from edgetop.cli.printing.comparison_words import ranking_lines, terminal_columns, value_text
+from edgetop.cli.printing.comparison_words import ranking_lines, table_columns, value_text
 from edgetop.cli.printing.markdown import block, bullets, code, escaped, markdown_table, write_markdown
 from edgetop.cli.printing.output_agreement_words import judge_of, worst
 from edgetop.cli.printing.report_text import wrapped
@@ -79,11 +79,13 @@ def print_result(folder: Path, plan: Plan, outputs: Outputs) -> int:
     if outputs.as_json:
         print_json(_document(folder, plan, candidates, choice, comparison, as_good, groups))
     elif not isinstance(outputs.markdown, StreamOutput):
-        bench = bench_lines(bench_rows(candidates, groups, comparison), terminal_columns())
-        usages = (*bench, *usage_lines(usage_rows(groups), terminal_columns()))
+        bench = bench_lines(bench_rows(candidates, groups, comparison), table_columns())
+        usages = (*bench, *usage_lines(usage_rows(groups), table_columns()))
         lines = (*_compared(folder, comparison), *_recommended(plan, candidates, choice, wanted, as_good))
         whole = ("all rows", "           edgetop ")  # a command to copy must be on one line
-        shown = (one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,))))
+        shown = (
+            one for line in lines for one in ((line,) if line.startswith(whole) else wrapped((line,), text_columns()))
+        )
         print_text(
             "\n".join([*_table(candidates, choice, comparison, is_of_models=plan.program is None), *usages, *shown])
         )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from edgetop.cli.output import table
+from edgetop.cli.output import table, text_columns
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.comparison.agreement import Agreement, Agreements
 from edgetop.comparison.device_fit import FIGURES
@@ -19,17 +19,18 @@ def agreement_lines(found: Agreements, names: Sequence[str]) -> Iterator[str]:
     `names` are the names of the two groups of sessions. Control characters in names are made visible.
     """
     here, there = (shortened(clean(name), NAME_CELLS // 2) for name in names)
+    columns = text_columns()
     for one in found.agreements:
         yield ""
         first, *further = agreement_sentences(one, here, there)
-        yield from wrapped((first,)) if one.line is None else (first,)
-        yield from wrapped(f"  {sentence}" for sentence in further)
+        yield from wrapped((first,), columns) if one.line is None else (first,)
+        yield from wrapped((f"  {sentence}" for sentence in further), columns)
         rows = [[shortened(clean(name), NAME_CELLS), *cells] for name, *cells in agreement_rows(one)]
         if rows:
             yield from table(agreement_heads(one, here, there), rows, {FIGURES[one.key].unit})
     if found.left_out:
         yield ""
-        yield from wrapped((f"left out   {left_out_words(found)}",))
+        yield from wrapped((f"left out   {left_out_words(found)}",), columns)
 
 
 def left_out_words(found: Agreements) -> str:

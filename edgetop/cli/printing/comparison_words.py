@@ -1,11 +1,10 @@
 """A comparison of sessions as text and as CSV."""
 
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 
 from edgetop import formatting
-from edgetop.cli.output import gate_lines, notice_lines, table
+from edgetop.cli.output import gate_lines, notice_lines, table, terminal_columns, text_columns
 from edgetop.cli.printing.agreement_text import agreement_csv, agreement_lines
 from edgetop.cli.printing.report_text import wrapped
 from edgetop.cli.printing.usage_text import usage_lines
@@ -40,14 +39,14 @@ def comparison_text(
     return "\n".join(
         line
         for part in (
-            wrapped(clean(sentence) for sentence in sentences(comparison)) if is_whole else (),
+            wrapped(map(clean, sentences(comparison)), text_columns()) if is_whole else (),
             _head(comparison),
             _table(comparison) if is_whole else (),
             agreement_lines(agreeing, comparison.names) if agreeing else (),
-            usage_lines(usage_rows(comparison.groups), terminal_columns()),
+            usage_lines(usage_rows(comparison.groups), table_columns()),
             ranking_lines(comparison) if is_whole else (),
             gate_lines([(gate.ok, gate.reason) for gate in gates]),
-            wrapped(notice_lines("unfair", comparison.fair)),
+            wrapped(notice_lines("unfair", comparison.fair), text_columns()),
         )
         for line in part
     )
@@ -81,7 +80,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 def _table(comparison: Comparison) -> Iterator[str]:
     """Yield the lines of tables. Each table has the baseline and as many other sessions as fit on the terminal."""
-    columns = terminal_columns()
+    columns = table_columns()
     cells = WIDE_CELLS if columns >= NARROW else NAME_CELLS
     rows = shown_rows(comparison)
     facts, figures = ([row for row in rows if any(row.ratios) == is_figure] for is_figure in (False, True))
@@ -112,9 +111,9 @@ def shown_rows(comparison: Comparison) -> list[Row]:
     return [row for row in rows if any(row.values) or not row.key.endswith(f"/{NON_FINITE}")]
 
 
-def terminal_columns() -> int:
+def table_columns() -> int:
     """Return how many characters wide a table may be: the width of the terminal, or 160 without a terminal."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else PIPED_COLUMNS
+    return (terminal_columns() or text_columns()) if sys.stdout.isatty() else PIPED_COLUMNS
 
 
 def _lines(

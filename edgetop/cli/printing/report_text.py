@@ -56,13 +56,13 @@ MOST_SLOWDOWNS, MOST_SLOW_INFERENCES, MOST_OPERATORS, MOST_STREAMS = 10, 3, 10, 
 _LABEL = re.compile(r" *\S+ {2,}|    +|")  # where the text of a line begins, below which it goes on
 
 
-def summary(report: Report) -> str:
-    """Return the whole report as text, at most 80 columns wide. Control characters in names are made visible."""
-    return "\n".join(wrapped(summary_lines(report)))
+def summary(report: Report, columns: int = WIDTH) -> str:
+    """Return the whole report as text, at most `columns` wide. Control characters in names are made visible."""
+    return "\n".join(wrapped(summary_lines(report), columns))
 
 
 def summary_lines(report: Report) -> Iterator[str]:
-    """Yield the lines of the whole report, not yet wrapped at 80 columns."""
+    """Yield the lines of the whole report, not yet wrapped."""
     # An A/B session shows the comparison instead, because latencies of both variants together mean nothing.
     if report.ab:
         figures: tuple[Iterable[str], ...] = ([""], ab_lines(report.ab))
@@ -83,8 +83,11 @@ def summary_lines(report: Report) -> Iterator[str]:
     return chain.from_iterable(parts)
 
 
-def brief_summary(report: Report) -> str:
-    """Return the summary that a run prints at its end, at most 23 lines."""
+def brief_summary(report: Report, columns: int = WIDTH) -> str:
+    """Return the summary that a run prints at its end, at most `columns` wide.
+
+    It has at most 23 lines, but more on fewer than 80 columns.
+    """
     failed = [gate for gate in report.gates or () if not gate.ok]
     passed = len(report.gates or ()) - len(failed)
     gates = [f"gate       FAILED  {clean(gate_words(gate))}" for gate in failed]
@@ -111,21 +114,22 @@ def brief_summary(report: Report) -> str:
         _largest_operator(report),
         [f"warnings   {len(report.warnings)}: {clean(notice_words(report.warnings[0]))}"] if report.warnings else [],
     )
-    return "\n".join(islice(wrapped(chain.from_iterable(parts)), BRIEF_LINES))
+    most = BRIEF_LINES if columns >= WIDTH else None
+    return "\n".join(islice(wrapped(chain.from_iterable(parts), columns), most))
 
 
-def wrapped(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the lines wrapped at 80 columns.
+def wrapped(lines: Iterable[str], columns: int = WIDTH) -> Iterator[str]:
+    """Yield the lines wrapped at `columns`.
 
     The continuation of a line is indented to the column where the text after the line's label begins.
     """
     for line in lines:
-        indent = " " * _LABEL.match(line).end() if len(line) > WIDTH else ""  # type: ignore[union-attr]
-        if len(indent) > WIDTH // 2 or len(line) <= WIDTH:
+        indent = " " * _LABEL.match(line).end() if len(line) > columns else ""  # type: ignore[union-attr]
+        if len(indent) > columns // 2 or len(line) <= columns:
             yield line
         else:
             yield from textwrap.wrap(
-                line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+                line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
             )
 
 

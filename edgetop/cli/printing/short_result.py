@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from edgetop import formatting
 from edgetop.analysis.session_report import Report
+from edgetop.cli.printing.report_text import wrapped
 from edgetop.formatting import UNKNOWN, clean, or_unknown, shortened
 from edgetop.wording import verdict_words
 
@@ -26,9 +27,13 @@ def is_short(report: Report) -> bool:
     return is_plain and is_whole and not report.gates and measured_s is not None and measured_s <= SHORT_S
 
 
-def short_result(report: Report) -> str:
-    """Return the result in five lines. Control characters in names are made visible."""
-    return "\n".join((_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report))))
+def short_result(report: Report, columns: int = WIDTH_CELLS) -> str:
+    """Return the result in five lines, or more on fewer `columns` than 80.
+
+    Control characters in names are made visible.
+    """
+    lines = (_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report)))
+    return "\n".join(wrapped(lines, columns) if columns < WIDTH_CELLS else lines)
 
 
 def _verdict(report: Report) -> str:

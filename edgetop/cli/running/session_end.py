@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from edgetop.cli.output import print_json, print_text
+from edgetop.cli.output import print_json, print_text, text_columns
 from edgetop.cli.running.live_session import LiveSession
 from edgetop.cli.running.run_request import RunRequest
 from edgetop.cli.shell_words import session_word
@@ -111,11 +111,12 @@ def _print_result(result: "Report", folder: FolderHandle | None, request: RunReq
     from edgetop.cli.printing.report_text import brief_summary, summary, wrapped  # noqa: PLC0415
     from edgetop.cli.printing.short_result import is_short, short_result  # noqa: PLC0415
 
-    text = summary(result)  # the log is the only place where it is printed
+    columns = text_columns()
+    text = summary(result, columns)  # the log is the only place where it is printed
     if folder:
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
-        brief = short_result(result) if is_short(result) else brief_summary(result)
-        outputs = wrapped(outputs_lines(outputs_folder, judge)) if outputs_folder else ()
-        lines = (brief, *outputs, where)
-        text = "\n".join((*lines, f"more: edgetop report {session_word(folder.name)}"))
+        brief = short_result(result, columns) if is_short(result) else brief_summary(result, columns)
+        outputs = outputs_lines(outputs_folder, judge) if outputs_folder else ()
+        after = (*outputs, where, f"more: edgetop report {session_word(folder.name)}")
+        text = "\n".join((brief, *wrapped(after, columns)))
     print_text(text, ascii_only=bool(showing.screen.ascii_only))

@@ -7,7 +7,7 @@ from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.session_gates import Gate
 from edgetop.analysis.session_report import report
 from edgetop.cli.choosing import recorded
-from edgetop.cli.output import csv_output_of, print_json, print_text, raise_problems, write_csv
+from edgetop.cli.output import csv_output_of, print_json, print_text, raise_problems, text_columns, write_csv
 from edgetop.cli.printing.junit import refuse_unwritable, write
 from edgetop.cli.printing.markdown import markdown_output, write_markdown
 from edgetop.cli.printing.output_agreement_words import outputs_lines, with_outputs
@@ -72,6 +72,8 @@ def print_report(
             elif any(written):  # whoever asks for a file does not read the text
                 print_text("\n".join(str(output.path.absolute()) for output in written if output))
             else:
-                print_text("\n".join((summary(result), *wrapped(outputs_lines(recording.folder)))))
+                columns = text_columns()
+                outputs = wrapped(outputs_lines(recording.folder), columns)
+                print_text("\n".join((summary(result, columns), *outputs)))
         raise_problems(recording.problems, "the rest is reported")
         return EXIT_GATE_FAILED if gates and print_failed_gates(result) else EXIT_DONE

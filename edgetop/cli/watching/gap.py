@@ -99,7 +99,7 @@ def print_gap(
     `app`, from 0; None for the model of `loop`. `as_json` prints a JSON document instead of text. Raises InputError if
     the sessions cannot be compared, or if parts cannot be read.
     """
-    from edgetop.cli.output import print_json, print_text, raise_problems  # noqa: PLC0415  --help needs none of it
+    from edgetop.cli.output import print_json, print_text, raise_problems, text_columns  # noqa: PLC0415  --help needs none of it
     from edgetop.cli.printing.report_text import wrapped  # noqa: PLC0415
 
     problems: list[str] = []
@@ -107,7 +107,7 @@ def print_gap(
     if as_json:
         print_json(found.to_json())
     else:
-        print_text("\n".join(wrapped(_lines(found))))
+        print_text("\n".join(wrapped(_lines(found), text_columns())))
     raise_problems(problems, "the rest is compared")
 
 
