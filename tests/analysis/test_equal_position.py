@@ -238,6 +238,21 @@ def test_an_error_in_the_comparison_costs_slowdowns_and_not_the_session(monkeypa
     faults.occurred.clear()
 
 
+SHORT = Model(most=40, base=10, growth=1.0)
+DISTURBED = [(3.0, 1), (3.0, 5), (1.5, 1), (6.0, 1), (1.5, 3)]  # how many times as long, until which second
+
+
+@pytest.mark.parametrize("model", mostly_thorough([Model(), SHORT, Model(step=256)], Model(), SHORT))
+@pytest.mark.parametrize("disturbed", mostly_thorough(DISTURBED, *DISTURBED[:2]))
+def test_seconds_that_others_disturbed_at_the_start_are_not_usual(model, disturbed):
+    factor, until_s = disturbed
+    analysis = folded([session(model, 90, lambda t_s: factor if t_s < until_s else 1.0)])
+    assert analysis.slowdowns_view().slowdowns == ()
+    for span in analysis.spans():
+        assert span is not None
+        assert span.p50_ns == pytest.approx(model.ms(model.prompt) * 1e6, rel=0.08)
+
+
 FLAT = [(32 * place + 16, 20.0) for place in range(4)]  # a second in each of four ranges, whose line is flat
 
 

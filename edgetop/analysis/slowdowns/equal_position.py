@@ -9,10 +9,15 @@ all ranges is used.
 If several requests run at the same time, a batch has a token of each, and takes longer. So there is a separate line for
 each number of simultaneous requests.
 
+Tokens never become faster at later positions. So if the usual times of later positions are clearly shorter than that
+of an earlier one, other programs disturbed the earlier one, and it does not count.
+
 At positions that the session reaches for the first time, there is no earlier token to compare with, and the line may be
 wrong. A slowdown at these positions is reported only if its cause is proven.
 """
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -51,6 +56,8 @@ class Curve:
     """The usual time per token at each position in the context, for one number of simultaneous requests."""
 
     learned: dict[int, list[float]] = field(default_factory=dict)  # By range, the medians of its first LEARNED seconds.
+    medians: dict[int, float] = field(default_factory=dict)  # By range, the median of these.
+    longest: dict[int, float] = field(default_factory=dict)  # By range, its longest plausible time in ns.
     slow: dict[int, float] = field(default_factory=dict)  # By range, its median if it was slow when first reached.
     line: tuple[float, float] | None = None  # Time at position 0 and growth per position, in ns. None until known.
     last_range: int = -1
@@ -67,7 +74,7 @@ class Curve:
         which factor tokens took longer than usual in the last seconds, or 1 if unknown. The usual times are updated
         with the present second.
         """
-        place = min(int(position) // RANGE, MAX_RANGES)
+        place = _place(position)
         if place < self.last_range:
             self.passes += 1
         self.last_range = place
@@ -86,11 +93,9 @@ class Curve:
 
         `place` is the index of the position's range.
         """
-        own = self.learned.get(place, ())
-        if len(own) >= OWN:
-            return float(np.median(own))
-        if self.line is None:  # There are too few ranges yet.
-            return float(np.median(own)) if own else None
+        # Without a line, there are too few undisturbed ranges yet.
+        if self.line is None or len(self.learned.get(place, ())) >= OWN:
+            return self.medians.get(place)
         return self.line[0] + self.line[1] * position
 
     def _was_as_slow(self, place: int, median_ns: float) -> bool:
@@ -137,11 +142,30 @@ class Curve:
         if len(own) >= LEARNED:
             return
         own.append(median_ns)
-        if len(self.learned) >= LEAST_RANGES:
-            places = np.array([(place + 0.5) * RANGE for place in self.learned])
-            medians = np.array([np.median(values) for values in self.learned.values()])
-            weights = np.array([len(values) for values in self.learned.values()], np.float64)
-            self.line = _line(places, medians, weights)
+        self.medians[place] = float(np.median(own))
+        bounds = list(self._bounds())
+        self.longest = {one: min(ns, most_ns) for one, ns, most_ns in bounds}
+        undisturbed = [(one, ns) for one, ns, most_ns in bounds if ns <= (1 + SLOWER_SHARE) * most_ns]
+        self.line = None
+        if len(undisturbed) >= LEAST_RANGES:
+            places, medians = np.array(undisturbed).T
+            weights = np.array([len(self.learned[one]) for one, _ in undisturbed], np.float64)
+            self.line = _line((places + 0.5) * RANGE, medians, weights)
+
+    def _bounds(self) -> Iterator[tuple[int, float, float]]:
+        """Yield `(place, median_ns, most_ns)` for each learned range, the last range first.
+
+        `place` is the index of the range, `median_ns` its median, and `most_ns` its longest plausible time: the
+        shortest median of the ranges after it, of at least OWN seconds or of two ranges, because that of one second may
+        be chance. Without such ranges it is infinite.
+        """
+        shortest, second = math.inf, math.inf
+        for place in sorted(self.medians, reverse=True):
+            median_ns = self.medians[place]
+            yield place, median_ns, second
+            is_sure = len(self.learned[place]) >= OWN
+            second = min(second, median_ns if is_sure else max(shortest, median_ns))
+            shortest = min(shortest, median_ns)
 
 
 @dataclass(slots=True)
@@ -151,7 +175,9 @@ class EqualPosition:
     A second is compared only with seconds in which the same number of requests ran at the same time.
     """
 
-    usual_ns: float | None = None  # Median of the first second, to whose position all times are converted.
+    # Usual time at the position of the first second, to which all times are converted. None before the first second.
+    usual_ns: float | None = None
+    first: tuple[int, float] = (0, 0.0)  # Number of requests at the same time and position in the first second.
     curves: dict[int, Curve] = field(default_factory=dict)  # By number of requests at the same time.
     # The last seconds: session second, and time per token divided by the usual time. At most SPEED_S.
     latest: tuple[tuple[int, float], ...] = ()
@@ -190,7 +216,7 @@ class EqualPosition:
         this second. `second` is the second of the session.
         """
         if self.usual_ns is None:
-            self.usual_ns = median_ns
+            self.first, self.usual_ns = (number, position), median_ns
         curve = self.curves.get(number)
         if curve is None:
             curve = self.curves[number] = Curve()
@@ -200,6 +226,10 @@ class EqualPosition:
         if is_new:
             self._note_new(second)
         self.latest = (*self.latest[1 - SPEED_S :], (second, median_ns / usual_ns))
+        if number == self.first[0]:
+            longest_ns = curve.longest.get(_place(self.first[1]), math.inf)
+            if self.usual_ns > (1 + EQUAL) * longest_ns:  # The first second was disturbed.
+                self.usual_ns = longest_ns
         return self.usual_ns / usual_ns
 
     def _speed(self, second: int) -> float:
@@ -231,6 +261,11 @@ class EqualPosition:
         The result is None if there were no tokens. `until_ns` is the present session time in ns.
         """
         return recent_p50_ns(self.rows, until_ns)
+
+
+def _place(position: float) -> int:
+    """Return the index of the range of positions that contains `position`."""
+    return min(int(position) // RANGE, MAX_RANGES)
 
 
 def _line(places: npt.NDArray[np.float64], medians: npt.NDArray[np.float64], weights: npt.NDArray[np.float64]) -> (

@@ -86,9 +86,9 @@ def test_the_verdict_begins_with_its_figure_and_since_when_it_holds() -> None:
 
 def test_a_narrow_verdict_says_what_the_change_is_of_where_there_is_room() -> None:
     text = plain(verdict_line(view_of(throttled()), area(80, 1), None))
-    assert text.startswith(" THROTTLING 44 % slower for 1:01 thermal   p50 ")
+    assert text.startswith(" THROTTLING 43 % slower for 1:01 thermal   p50 ")
     text = plain(verdict_line(view_of(throttled()), area(74, 1), None))
-    assert text.startswith(" THROTTLING +44 % for 1:01 thermal ")
+    assert text.startswith(" THROTTLING +43 % for 1:01 thermal ")
 
 
 def test_latencies_of_many_seconds_are_in_seconds() -> None:
@@ -102,7 +102,7 @@ def test_the_past_takes_free_columns_only_and_evidence_comes_last() -> None:
     view = view_of(throttled())
     wide = plain(verdict_line(view, area(200, 1), None))
     assert (
-        " THROTTLING  44 % slower  for 1:01  thermal  usual p50 5.004 ms  cpu 1500 of 2400 MHz  86 of 85 C   " in wide
+        " THROTTLING  43 % slower  for 1:01  thermal  usual p50 5.004 ms  cpu 1500 of 2400 MHz  86 of 85 C   " in wide
     )
     narrow = plain(verdict_line(view, area(120, 1), None))
     assert " thermal  usual p50 5.004 ms   " in narrow
