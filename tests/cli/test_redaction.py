@@ -50,6 +50,7 @@ def redaction(tmp_path, monkeypatch):
         *((f"{place}/acme/x", "PATH") for place in ("/opt", "/srv", "/home", "/root", "/mnt", "/media", "/data")),
         (f"/sys/fs/cgroup/memory/docker/{DOCKER}/memory.stat", "/sys/fs/cgroup/memory/docker/GROUP/memory.stat"),
         (f"sys/fs/cgroup/memory/process_api/{DOCKER[:32]}", "sys/fs/cgroup/memory/GROUP/GROUP"),
+        ("/proc/15606/task/15607/stat, /proc/15606", "/proc/PID/task/PID/stat, /proc/PID"),
         (f"/sys/fs/cgroup/system.slice/docker-{DOCKER}.scope", "/sys/fs/cgroup/system.slice/GROUP"),
         ("/sys/fs/cgroup/cpu,cpuacct/acme, cut", "/sys/fs/cgroup/cpu,cpuacct/GROUP, cut"),
         ("/sys/fs/cgroup/user.slice/user-1000.slice/a/cpu.stat", "/sys/fs/cgroup/user.slice/GROUP/GROUP/cpu.stat"),

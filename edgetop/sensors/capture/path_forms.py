@@ -49,8 +49,13 @@ _SLASHED = re.compile(r"(?<![^\s\"'])[^\s\"'/]*/[^\s\"']*")
 _HEX_ID = re.compile(r"(?<![0-9a-f@])[0-9a-f]{12,}(?![0-9a-f])", re.IGNORECASE)
 
 
+_PROCESS = re.compile(r"(?:(?<=/proc/)|(?<=/task/))[0-9]+(?![\w.])")
+
+
 def without_paths(text: str) -> str:
     """Return a text with PATH in place of each path of a user, GROUP of a cgroup's name, and ID of a device's id.
+
+    The numbers of processes and threads below /proc become PID.
 
     Paths of the system and names of cgroups that every machine has stay. 12 or more hexadecimal digits in a path become
     ID.
@@ -58,7 +63,7 @@ def without_paths(text: str) -> str:
     >>> without_paths("/srv/acme/model.onnx on /dev/disk/by-label/ANNA, /sys/class/thermal")
     'PATH on /dev/disk/by-label/ID, /sys/class/thermal'
     """
-    text = _DEVICE.sub(r"\1ID", text)
+    text = _PROCESS.sub("PID", _DEVICE.sub(r"\1ID", text))
     text = _GROUP_BELOW.sub(_without_groups, _GROUP_PATH.sub(_without_groups, text))
     text = _SLASHED.sub(_without_ids, _plain_paths(text))
     return _GROUP_WORD.sub(lambda match: match[0] if _GROUPS.fullmatch(match[0]) else "GROUP", text)
