@@ -32,7 +32,9 @@ def ids(document: dict, table: str) -> set[str]:
     return set(document.get(table, {}).get("ids", ()))
 
 
-@pytest.mark.parametrize("board", ["raspberry-pi-5", "orin-nano-jp6", "rk3588-cm3588", "virtual-machine"])
+@pytest.mark.parametrize(
+    "board", ["raspberry-pi-5", "orin-nano-jp6", "rk3588-cm3588", "virtual-machine", "rk3588-mainline-hot"]
+)
 def test_a_known_board_gets_the_values_that_were_written_by_hand(board, tmp_path):
     (folder,) = make_board(pack(collect(Root(BOARDS / board / "tree"))), "again", tmp_path)
     made, known = expected(folder), expected(BOARDS / board)
@@ -40,6 +42,7 @@ def test_a_known_board_gets_the_values_that_were_written_by_hand(board, tmp_path
     assert made["sensors"] == pytest.approx(known["sensors"], rel=1e-9)
     assert made.get("roles", {}) == known.get("roles", {})
     assert made.get("trips", {}) == known.get("trips", {})
+    assert made.get("throttled") == known.get("throttled")
     assert made.get("throttling") == known.get("throttling")
     assert ids(made, "gaps") | ids(made, "rates") == ids(known, "gaps") | ids(known, "rates")
     assert ids(known, "missing") <= ids(made, "missing")
@@ -111,11 +114,22 @@ def test_a_sensor_that_the_tree_lost_is_named():
     assert lost_sensors(report, BOARDS / "virtual-machine/tree") == ["not in the tree: temp/gone"]
 
 
-def test_a_sensor_whose_value_the_tree_lost_is_named():
+def test_a_sensor_whose_value_the_tree_lost_is_named(tmp_path):
     """An old capture: /proc/diskstats is there, and what tells a disk from its partitions is not."""
+    plant(
+        tmp_path,
+        {
+            "proc/diskstats": f"179 0 mmcblk0{' 8' * 17}\n",
+            "proc/stat": "cpu 1 2 3 4 5 6 7 8 0 0\n",
+            "sys/block/mmcblk0/stat": "8 8\n",
+            "proc/vmstat": "pswpin 1\npswpout 1\n",
+            "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
+            "sys/class/thermal/thermal_zone0/temp": "40000\n",
+        },
+    )
     ids = ("disk/read", "rate/swap-in", "load/cpu", "temp/cpu-thermal")
     report = json.dumps({"sensors": {"sensors": [{"id": one, "value": 1.0} for one in ids]}}).encode()
-    assert lost_sensors(report, BOARDS / "raspberry-pi-3-emulated/tree") == [
+    assert lost_sensors(report, tmp_path) == [
         "no value in the tree: disk/read (no hardware device among those in the file)"
     ]
 
@@ -145,3 +159,62 @@ def test_a_board_without_a_model_is_made(tmp_path):
     board = expected(folder)["board"]
     assert "model" not in board
     assert wrong_in_page("plain", board, ["| plain | - | - | `plain` | captured |"]) == ""
+
+
+def planted_board(folder: Path, temperature: int, **more: str) -> bytes:
+    zone = {
+        "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
+        "sys/class/thermal/thermal_zone0/temp": f"{temperature}\n",
+    }
+    return pack(collect(plant(folder, {"proc/stat": "cpu 1 2\n", **zone, **more})))
+
+
+def test_a_newer_capture_replaces_a_board_and_what_changes_is_shown(tmp_path, capsys):
+    boards = tmp_path / "boards"
+    (folder,) = make_board(planted_board(tmp_path / "old", 40000, **{"proc/uptime-of-old": ""}), "pi", boards)
+    toml = folder / "expected.toml"
+    by_hand = '[why]\n"CPU clocks" = "not in QEMU"\n'
+    toml.write_text(f"# Under QEMU.\n{toml.read_text()}\n{by_hand}", encoding="utf-8")
+    (tmp_path / "new.tar.gz").write_bytes(
+        planted_board(tmp_path / "new", 50000, **{"proc/meminfo": "MemTotal: 1000 kB\n"})
+    )
+    assert main([str(tmp_path / "new.tar.gz"), "pi", "--replace", "--boards", str(boards)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0] == str(folder)
+    assert '-"temp/cpu-thermal" = 40.0' in told
+    assert '+"temp/cpu-thermal" = 50.0' in told
+    assert "pi: file new: proc/meminfo" in told
+    assert told[-1] == "pi: 1 of 3 files have other contents"
+    assert not [line for line in told if "why" in line or "Under QEMU" in line]
+    text = toml.read_text(encoding="utf-8")
+    assert text.startswith("# Under QEMU.\n[board]")
+    assert text.endswith(f"\n{by_hand}")
+    assert expected(folder)["board"]["memory_bytes"] == 1024000
+    assert [path.name for path in boards.iterdir()] == ["pi"]
+    assert main([str(tmp_path / "new.tar.gz"), "pi", "--replace", "--boards", str(boards)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["pi: the same sensors, values and files"]
+    assert toml.read_text(encoding="utf-8") == text
+
+
+def test_a_capture_that_is_no_good_replaces_nothing(tmp_path, capsys):
+    boards = tmp_path / "boards"
+    make_board(planted_board(tmp_path / "old", 40000), "pi", boards)
+    before = sorted((path, path.read_bytes()) for path in boards.rglob("*") if path.is_file())
+    (tmp_path / "cut.tar.gz").write_bytes(pack(Capture({"proc/stat": b""}, {}, (f"too long{CUT}",))))
+    for name, words in (("pi", "the capture is incomplete"), ("pi-4", "pi-4 is not there: leave out --replace")):
+        assert main([str(tmp_path / "cut.tar.gz"), name, "--replace", "--boards", str(boards)]) == 1
+        told = capsys.readouterr().err
+        assert words in told
+        assert told.count("\n") == 1
+    assert sorted((path, path.read_bytes()) for path in boards.rglob("*") if path.is_file()) == before
+
+
+def test_a_board_under_load_is_replaced_only_by_one_under_load(tmp_path, capsys):
+    cool, hot = (collect(Root(BOARDS / name / "tree")) for name in ("raspberry-pi-4", "raspberry-pi-4-hot"))
+    make_board(pack(cool, hot), "pi", tmp_path / "boards")
+    (tmp_path / "a.tar.gz").write_bytes(pack(cool))
+    assert main([str(tmp_path / "a.tar.gz"), "pi", "--replace", "--boards", str(tmp_path / "boards")]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].startswith("pi-loaded: left as it is: ")
+    (tmp_path / "a.tar.gz").write_bytes(pack(cool, cool))
+    assert main([str(tmp_path / "a.tar.gz"), "pi", "--replace", "--boards", str(tmp_path / "boards")]) == 0
+    assert expected(tmp_path / "boards/pi-loaded")["sensors"]["throttle/thermal"] == 0
