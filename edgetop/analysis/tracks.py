@@ -6,6 +6,7 @@ hour of readings here, and store none of their own.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +45,15 @@ def hold_last(values: Floats, most: int | None = None) -> Floats:
     if most is not None:
         held[column - last > most] = np.nan
     return held
+
+
+# Any: a ring of floats or of integers.
+def _grown(ring: npt.NDArray[Any], sensors: int, known: Ints, empty: float) -> npt.NDArray[Any]:
+    """Return a ring with room for `sensors` sensors. `known` are the rows in use, where new sensors get `empty`."""
+    grown = np.empty((len(ring), sensors), ring.dtype)
+    grown[known, : ring.shape[1]] = ring[known]
+    grown[known, ring.shape[1] :] = empty
+    return grown
 
 
 @frozen
@@ -137,9 +147,10 @@ class Tracks:
         self._places: dict[str, int] = {}
         self._figures = _Figures(0)
         self._timeline = Timeline(0, has_top=False)
-        # Rings with one entry per second: the last value (NaN if nothing was read), and its time within the second.
-        self._last = np.empty((0, SECONDS))
-        self._last_ms = np.empty((0, SECONDS), np.int16)
+        # Rings with one row per second: each sensor's last value (NaN if nothing was read), and its time within the
+        # second. A second is cleared before it is used, so that future seconds take no memory.
+        self._last = np.empty((SECONDS, 0))
+        self._last_ms = np.empty((SECONDS, 0), np.int16)
         self.newest_s = -1  # Newest second with a reading.
         self.until_ns = 0  # All readings up to this time are known, except late ones.
         # Readings up to this second came as aggregates; the longest aggregate in s.
@@ -195,13 +206,13 @@ class Tracks:
         self.infos = infos
         self._kinds = tuple(info.kind for info in infos)
         self._places = {info.id: place for place, info in enumerate(infos)}
-        more = len(infos) - len(self._last)
-        if more > 0:
+        if len(infos) > self._last.shape[1]:
             self._figures.grow(len(infos))
             if self._has_timeline:
                 self._timeline.grow(len(infos))
-            self._last = np.concatenate([self._last, np.full((more, SECONDS), np.nan)])
-            self._last_ms = np.concatenate([self._last_ms, np.zeros((more, SECONDS), np.int16)])
+            known = np.arange(max(0, self.newest_s - SECONDS + 1), self.newest_s + 1) % SECONDS
+            self._last = _grown(self._last, len(infos), known, np.nan)
+            self._last_ms = _grown(self._last_ms, len(infos), known, 0)
 
     def _fold_readings(self, readings: Readings, until_ns: int) -> None:
         for piece in in_pieces(readings):
@@ -218,10 +229,10 @@ class Tracks:
                 self._timeline.add(sensor, second, np.broadcast_to(value, (3, len(value))), np.ones(len(value)))
             newest = max(self.newest_s, int(second.max()))
             cleared = np.arange(max(self.newest_s + 1, newest - SECONDS + 1), newest + 1) % SECONDS
-            self._last[:, cleared], self._last_ms[:, cleared] = np.nan, 0
+            self._last[cleared], self._last_ms[cleared] = np.nan, 0
             self.newest_s = newest
             fresh = (second > newest - SECONDS) & (second >= 0)
-            place = sensor[fresh], second[fresh] % SECONDS
+            place = second[fresh] % SECONDS, sensor[fresh]
             self._last[place], self._last_ms[place] = value[fresh], t_ns[fresh] // 1_000_000 % 1_000
         self.until_ns = max(self.until_ns, until_ns)
 
@@ -246,7 +257,7 @@ class Tracks:
         """
         second = np.arange(begin_s, end_s)
         inside = (second > self.newest_s - SECONDS) & (second <= self.newest_s) & (second >= 0)
-        return np.where(inside, self._last[np.array(places, np.int64)[:, None], second % SECONDS], np.nan)
+        return np.where(inside, self._last[second % SECONDS, np.array(places, np.int64)[:, None]], np.nan)
 
     def held(self, places: Sequence[int], begin_s: int, end_s: int) -> tuple[Floats, Bools]:
         """Return two arrays by sensor (row) and second (column): the valid value, and whether the sensor was read.
@@ -288,7 +299,7 @@ class Tracks:
             if not is_coarse:
                 second = np.arange(begin_s, end_s)
                 was_read = ~np.isnan(self.read(places, begin_s, end_s))
-                read_s = second + self._last_ms[rows[:, None], second % SECONDS] / 1_000
+                read_s = second + self._last_ms[second % SECONDS, rows[:, None]] / 1_000
                 middle_s = np.where(was_read, read_s, middle_s)
             mid_s = (middle_s * weights).reshape(shape).sum(axis=2) / count
         return ReadingBlocks(width_s, first, mean, mid_s, count)

@@ -294,3 +294,18 @@ def test_a_long_batch_comes_in_parts_that_are_folded_one_by_one() -> None:
     assert len(seen) == 3
     assert np.array_equal(np.concatenate([part.readings for part in seen]), readings)
     assert [len(part.events) for part in seen] == [1, 0, 0]
+
+
+def test_a_sensor_that_comes_later_has_no_earlier_readings() -> None:
+    tracks = Tracks()
+    tracks.fold(Batch(0, readings=make_readings((NS, 0, 40.0), (2 * NS, 0, 41.0)), manifest=make_manifest(CPU)))
+    tracks.fold(Batch(0, readings=make_readings((3 * NS, 1, 50.0)), manifest=make_manifest(CPU, GPU)))
+    nan = np.nan
+    np.testing.assert_array_equal(tracks.read([0, 1], 0, 5), [[nan, 40, 41, nan, nan], [nan, nan, nan, 50, nan]])
+
+
+def test_seconds_without_a_reading_are_empty_after_a_long_pause() -> None:
+    late_s = 3 * SECONDS
+    tracks = tracks_of(*(Batch(0, readings=make_readings((t_s * NS, 0, 60.0))) for t_s in (5, late_s)))
+    values = tracks.read([0, 1], 0, late_s + 1)
+    assert np.argwhere(~np.isnan(values)).tolist() == [[0, late_s]]
