@@ -9,6 +9,7 @@ After a disk error, the writer begins a new segment, so that nothing is ever app
 
 import contextlib
 import os
+import queue
 import re
 import threading
 from collections.abc import Collection, Iterator
@@ -149,6 +150,11 @@ class Journal:
             os.close(self._fd)
             self._fd = -1
 
+    def end(self) -> None:
+        """Close the open file, and end the thread that syncs."""
+        self.close()
+        self._sync.close()
+
     def finish(self) -> None:
         """Sync all data to the disk, and close the journal. Raises OSError if a sync failed, now or earlier."""
         self._sync.wait()
@@ -192,24 +198,33 @@ class BackgroundSync:
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
+        self._wanted: queue.SimpleQueue[tuple[int, Path] | None] = queue.SimpleQueue()
+        self._is_idle = threading.Event()
+        self._is_idle.set()
         self._failure: OSError | None = None
 
     def begin(self, fd: int, folder: Path) -> None:
         """Start to sync the file `fd` and the folder, unless a sync is still running."""
+        if not self._is_idle.is_set():
+            return
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, args=(os.dup(fd), folder), name="journal sync", daemon=True
-            )
+            self._thread = threading.Thread(target=self._run, name="journal sync", daemon=True)
             self._thread.start()
+        job = os.dup(fd), folder
+        self._is_idle.clear()
+        self._wanted.put(job)
 
-    def _run(self, fd: int, folder: Path) -> None:
-        try:
-            os.fdatasync(fd)
-            sync_folder(folder)
-        except OSError as error:
-            self._failure = error
-        finally:
-            os.close(fd)
+    def _run(self) -> None:
+        while (wanted := self._wanted.get()) is not None:
+            fd, folder = wanted
+            try:
+                os.fdatasync(fd)
+                sync_folder(folder)
+            except OSError as error:
+                self._failure = error
+            finally:
+                os.close(fd)
+                self._is_idle.set()
 
     def raise_failure(self) -> None:
         failure, self._failure = self._failure, None
@@ -217,8 +232,13 @@ class BackgroundSync:
             raise failure
 
     def wait(self) -> None:
+        self._is_idle.wait()
+
+    def close(self) -> None:
+        """End the thread after the running sync, without waiting. A later `begin` starts another thread."""
         if self._thread:
-            self._thread.join()
+            self._thread = None
+            self._wanted.put(None)
 
 
 @frozen

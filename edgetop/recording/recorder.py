@@ -293,7 +293,7 @@ class Recorder:
                 remove_session(self.handle.name)
 
     def _close(self) -> None:
-        self._journal_file.close()
+        self._journal_file.end()
         self._tables.close()
         self._lock.release()
 

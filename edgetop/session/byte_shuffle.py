@@ -22,6 +22,8 @@ def pack(values: npt.ArrayLike) -> bytes:
     if values.dtype.itemsize == 1 and values.dtype.kind in "ub" and (most := int(values.max(initial=0))) < 128:
         doubled = (values.astype(np.uint8) << 1).tobytes() if most else b""  # gives the same bytes with less work
         return _HEAD.pack(len(values), bool(most)) + doubled
+    if not values.any():  # such as the waits of inferences without a pause
+        return _HEAD.pack(len(values), 0)
     numbers = values.astype(np.int64)
     folded = ((numbers << 1) ^ (numbers >> 63)).astype("<u8")  # zigzag: small for values near 0
     most = int(folded.max(initial=0))

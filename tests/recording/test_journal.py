@@ -1,6 +1,7 @@
 """The journal: one writer, several readers, and nothing is believed that is not whole."""
 
 import os
+import threading
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -214,6 +215,19 @@ def test_a_failed_sync_is_told_by_the_next_batch(tmp_path: Path) -> None:
     journal.finish()
     os.close(read_end)
     os.close(write_end)
+
+
+def test_all_syncs_of_a_journal_share_a_thread_which_ends_with_it(tmp_path: Path) -> None:
+    journal, before = written(tmp_path, [Batch(0, inferences([1]))]), set(threading.enumerate())
+    threads = set()
+    for _ in range(3):
+        journal.sync()
+        threads |= set(threading.enumerate()) - before
+        journal._sync.wait()
+    (thread,) = threads
+    journal.end()
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
