@@ -435,11 +435,9 @@ class Conductor:
         if self._recording_paused:  # events are still recorded, and so are seconds, of which none may be missing
             nothing = {"inferences": NO_INFERENCES, "requests": NO_REQUESTS, "readings": NO_READINGS}
             recorded = replace(batch, **nothing, bursts=())  # type: ignore[arg-type]  # fields of their own types
-        try:
-            if self._recorder:
-                self._state.add_events(self._recorder.write(recorded))
-        finally:
-            self._feed.put(batch)
+        self._feed.put(batch)
+        if self._recorder:  # last, since its thread would begin to wait for the GIL
+            self._state.add_events(self._recorder.write(recorded))
 
     def _end(self, reason: str, error: EdgetopError | None = None) -> None:
         """Close everything and set the outcome. If a step of the closing fails, the other steps are still done.
