@@ -47,6 +47,17 @@ def milliseconds(ns: float) -> str:
     return f"{value:.{decimals}f}"
 
 
+def doubted(text: str, *, settled: bool | None, pad: str = "") -> str:
+    """Return the text of a percentile, followed by `?` if there are too few inferences for it, else by `pad`.
+
+    `settled` is None if it is not known whether there are enough: an imported figure, which gets no mark.
+
+    >>> doubted("30.90", settled=False), doubted("30.90", settled=True), doubted("30.90", settled=None)
+    ('30.90?', '30.90', '30.90')
+    """
+    return f"{text}?" if settled is False else f"{text}{pad}"
+
+
 def unsettled_ms(ns: float) -> str:
     """Format ns as a number of ms with about two significant digits.
 

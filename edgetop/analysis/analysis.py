@@ -18,10 +18,12 @@ from edgetop.analysis.heat import along, view_thermal
 from edgetop.analysis.latency_heat import HeatColumn
 from edgetop.analysis.notices import notices_now
 from edgetop.analysis.power_limit import PowerLimit, power_limit
+from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.program_frames import FramesView
 from edgetop.analysis.report_operators import operator_energies, operator_events
 from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, StreamLatency
 from edgetop.analysis.slowdowns.from_start import OTHERS
+from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures
 from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.analysis.token_figures import GenerationView
@@ -238,6 +240,18 @@ class MonitorView:
     def show_notices(self, notices: Sequence[Finding]) -> None:
         """Replace the notices of the view by `notices`."""
         vars(self)["notices"] = tuple(notices)
+
+    def precision_of(self, window: Statistics | None) -> PrecisionView:
+        """Return the precision of the percentiles of `window`, the figures of a part of the session.
+
+        It is known if the window has all inferences of the session, and UNJUDGED otherwise.
+        """
+        totals = self.latency.totals
+        return self.precision if window and totals and window.count == totals.count else UNJUDGED
+
+    def is_settled(self, window: Statistics, quantile: float) -> bool:
+        """Whether `window`, the figures of a part of the session, has enough inferences to trust the percentile."""
+        return self.precision_of(window).is_settled(quantile, window)
 
     def unknown(self) -> "MonitorView":
         """Return a view whose parts are all empty, as for a session without data."""

@@ -80,6 +80,10 @@ class LatencyFigures(Times):
     streams: tuple[StreamFigures, ...] | None = None  # Only with several streams, and once the session is over.
     told_by: str | None = field(default=None, metadata=OMIT)  # Name of the tool that printed these figures.
 
+    def is_settled(self, name: str) -> bool:
+        """Whether there are enough inferences for the figure `name`, such as "p99". True if this is not known."""
+        return (self.settled or {}).get(name, True)
+
 
 def latency_figures(analysis: Folds, manifest: Manifest, *, with_risk: bool) -> LatencyFigures:
     """Return the latency of the whole session.
@@ -185,17 +189,29 @@ class Span:
     throughput_hz: float
     from_s: int
     to_s: int
+    settled: Mapping[str, bool]  # By percentile: whether there are enough inferences for it.
 
 
-def span(figures: SpanFigures | None, analysis: Folds) -> Span | None:
+def span(figures: SpanFigures | None, analysis: Folds, whole: LatencyFigures) -> Span | None:
+    """Return the figures of a steady span as a report has them, or None if there is none.
+
+    `whole`: the latency of the whole session or stream. If a percentile of it has too few independent inferences, a
+    span that is most of the session has too few as well.
+    """
     if figures is None:
         return None
+    is_most = 2 * figures.count > (whole.count or 0)
+    settled = {
+        name: figures.is_settled(quantile) and (whole.is_settled(name) or not is_most)
+        for name, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
+        if f"{name}_ms" in Span.__annotations__
+    }
     # The first and the last second were measured only in part.
     from_ns = max(figures.from_s * NS, analysis.progress.began_measuring_ns or 0)
     measured_ns = min(figures.to_s * NS, analysis.progress.measured_until_ns) - from_ns
     throughput_hz = figures.count / (measured_ns / NS) if measured_ns > 0 else figures.throughput_hz
     p50_ms, p99_ms = round(figures.p50_ns / 1e6, 6), round(figures.p99_ns / 1e6, 6)
-    return Span(p50_ms, p99_ms, round(throughput_hz, 4), figures.from_s, figures.to_s)
+    return Span(p50_ms, p99_ms, round(throughput_hz, 4), figures.from_s, figures.to_s, settled)
 
 
 def is_throttled(analysis: Folds) -> bool | None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from edgetop.analysis.slowdowns.baseline import Baseline
 from edgetop.analysis.slowdowns.levels import ENOUGH, NEPER, OF_MEDIANS, known_latencies, levels
-from edgetop.analysis.statistics import TOLD_PLACES, between_percentiles
+from edgetop.analysis.statistics import SETTLED_COUNTS, TOLD_PLACES, between_percentiles
 from edgetop.frozen import frozen
 from edgetop.session.median import median
 from edgetop.session.seconds import NS, PERCENTILE_FIELDS
@@ -51,6 +51,10 @@ class SpanFigures:
     p50_ns: float
     p99_ns: float
     throughput_hz: float
+
+    def is_settled(self, quantile: float) -> bool:
+        """Whether the span has enough inferences to trust the percentile. `quantile` is a share, such as 0.99."""
+        return self.count >= SETTLED_COUNTS[quantile]
 
 
 def sustained(rows: Rows, burst: Baseline | None) -> SpanFigures | None:

@@ -148,18 +148,20 @@ def _tail(view: "MonitorView") -> Iterator[Vital]:
     if view.latency.streams:
         yield from _tail_of_streams(view.latency.streams, view.deadline)
     else:
-        yield _against(view.latency.window_response or view.latency.window, view.deadline)
+        window = view.latency.window_response or view.latency.window
+        yield _against(window, view.deadline, is_settled=window is not None and view.is_settled(window, 0.99))
 
 
-def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "") -> Vital:
+def _against(counted: Statistics | None, deadline: DeadlineView, stream: str = "", *, is_settled: bool) -> Vital:
     """Return the p99 latency with its deadline.
 
     `counted`: the latency statistics; None if nothing was measured. `deadline`: the deadline and how often it was
-    missed. `stream`: the name of the stream with this latency; "" if there is only one stream.
+    missed. `stream`: the name of the stream with this latency; "" if there is only one stream. `is_settled`: whether
+    there are enough inferences for the p99.
     """
     if counted is None:
         return Vital("p99", Tail(None, is_settled=True, deadline_ns=deadline.deadline_ns), 0.0, "neutral")
-    p99_ns, is_settled = counted.percentile_ns(0.99), counted.is_settled(0.99)
+    p99_ns = counted.percentile_ns(0.99)
     share = p99_ns / deadline.deadline_ns
     return Vital("p99", Tail(p99_ns, is_settled, deadline.deadline_ns, stream=stream), share, _level(share))
 
@@ -173,7 +175,7 @@ def _grown(view: "MonitorView") -> Iterator[Vital]:
     window, burst = view.latency.window, view.burst
     if view.deadline or view.latency.streams or view.ab is not None or view.generation or not (window and burst):
         return
-    p99_ns, is_settled = window.percentile_ns(0.99), window.is_settled(0.99)
+    p99_ns, is_settled = window.percentile_ns(0.99), view.is_settled(window, 0.99)
     ratio = p99_ns / burst.p99_ns if burst.p99_ns else 1.0
     if abs(ratio - 1) > SLOWER_SHARE:
         level: Level = "warning" if ratio > MUCH_SLOWER and is_settled else "good"
@@ -185,7 +187,7 @@ def _tail_of_streams(streams: Sequence[StreamLatency], deadline: DeadlineView) -
     known = [(one.window, one.name) for one in streams if one.window]
     if known:
         window, name = max(known, key=lambda pair: pair[0].percentile_ns(0.99))
-        yield _against(window, deadline, name)
+        yield _against(window, deadline, name, is_settled=window.is_settled(0.99))
 
 
 def _level(share: float) -> Level:

@@ -114,7 +114,7 @@ class Figure:
         """Whether the figure comes from enough inferences to be trusted. True for a figure that is no percentile."""
         latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
         name = self.key.partition("[")[0].removesuffix("_ms")
-        return (latency.settled or {}).get(name, True) if latency else True
+        return latency.is_settled(name) if latency else True
 
 
 def _at(path: str) -> Callable[[Sample], Any]:

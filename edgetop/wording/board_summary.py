@@ -91,7 +91,7 @@ class Summaries:
             deadline_ms=view.deadline.deadline_ns / 1e6 if view.deadline else None,
             p50_ms=window.percentile_ns(0.50) / 1e6 if window else None,
             p99_ms=window.percentile_ns(0.99) / 1e6 if window else None,
-            settled=bool(window and window.is_settled(0.99)),
+            settled=bool(window and view.is_settled(window, 0.99)),
             misses=view.deadline.misses if view.deadline else None,
             miss_rate=view.deadline.miss_rate if view.deadline else None,
             sensor=zone.info.id if zone else "",

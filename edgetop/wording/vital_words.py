@@ -56,7 +56,7 @@ def vital_words(figure: Figure) -> str:  # noqa: C901, PLR0911  a text for each 
 
 def _tail(tail: of.Tail) -> str:
     words = milliseconds if tail.is_settled else formatting.unsettled_ms
-    p99 = f"{formatting.or_unknown(tail.p99_ns, words)}{'' if tail.is_settled else '?'}"
+    p99 = formatting.doubted(formatting.or_unknown(tail.p99_ns, words), settled=tail.is_settled)
     if tail.deadline_ns is not None and (tail.p99_ns or 0) >= SECONDS_FROM_NS:
         seconds = (tail.p99_ns or 0) / 1e9
         return f"{f'{seconds:.1f}' if tail.is_settled else f'{seconds:.0f}?'} s of {tail.deadline_ns / 1e6:g} ms"

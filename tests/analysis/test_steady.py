@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from edgetop.analysis.report_parts import LatencyFigures
+from edgetop.analysis.report_parts import span as part_of
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.steady import _weighted_quantile, figures, sustained
 from edgetop.session.batch import Batch
@@ -163,3 +165,15 @@ def test_a_weighted_quantile_is_that_of_the_sorted_values(kind: str) -> None:
     for quantile in (0.01, 0.5, 0.99, 1.0):
         expected = values[order[np.searchsorted(share, quantile * share[-1])]]
         assert _weighted_quantile(values, weights, quantile) == expected
+
+
+def test_a_percentile_of_a_span_is_settled_by_its_inferences_and_by_those_of_the_session() -> None:
+    analysis = analysed(stretch((200, 10.0)))
+    found, whole = analysis.spans()[1], LatencyFigures(count=4_000, errors=0, settled={"p50": True, "p99": False})
+    assert found is not None
+    assert not replace(found, count=661).is_settled(0.99)
+    for count, is_settled in ((661, False), (662, True), (2_000, True), (2_001, False)):
+        part = part_of(replace(found, count=count), analysis, whole)
+        assert part is not None
+        assert part.settled == {"p50": True, "p99": is_settled}
+    assert told(stretch((200, 10.0)))["burst"]["settled"] == {"p50": True, "p99": False}  # 600 inferences

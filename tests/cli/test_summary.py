@@ -11,6 +11,7 @@ from edgetop.analysis.session_report import Report, report
 from edgetop.analysis.slowdowns.clue import Clue
 from edgetop.analysis.verdict_reasons import State, WasSlowed
 from edgetop.cli.printing.method_text import BRIEF_LINES, WIDTH
+from edgetop.cli.printing.report_markdown import report_markdown
 from edgetop.cli.printing.report_text import MOST_SLOWDOWNS, brief_summary, steadiness_lines, summary, summary_lines
 from edgetop.cli.printing.short_result import SHORT_S, is_short, short_result
 from edgetop.formatting import milliseconds
@@ -149,6 +150,24 @@ def test_intervals_of_percentiles_stand_under_them() -> None:
     assert "p99.9" in told
     short = [found for found in lines(session(seconds=20)) if found.strip().startswith("95 %: p50")]
     assert "p99.9" not in short[0]  # of 2,000 inferences it reaches beyond the slowest
+
+
+def test_a_percentile_of_too_few_inferences_is_marked_wherever_it_stands() -> None:
+    result = report(analysed(stretch((34, 10.0))))
+    assert result.latency.settled is not None
+    doubtful = replace(result.latency, settled={**result.latency.settled, "p99": False})
+    assert result.burst is not None
+    burst = replace(result.burst, settled={"p50": True, "p99": False})
+    result = replace(result, latency=doubtful, burst=burst)
+    p99 = milliseconds(burst.p99_ms * 1e6)
+    for text in (brief_summary(result), summary(result)):
+        assert re.search(rf"burst +p50 [\d.]+  p99 {re.escape(p99)}\? ms", text)
+    whole = milliseconds((doubtful.p99_ms or 0) * 1e6)
+    assert f"p99 {whole}?" in short_result(result)
+    assert f" {whole}? " in summary(result)
+    markdown = "\n".join(report_markdown(result, []))
+    assert f"{whole}?" in markdown
+    assert f"{p99}?" in markdown
 
 
 def test_what_the_tail_is_made_of_is_told_with_the_slowest() -> None:

@@ -50,8 +50,8 @@ def _row(times: TokenTimes | None) -> str:
     shown = []
     for name in _TIMES:
         value = getattr(times, f"{name}_ms")
-        doubt = "?" if name == "p99" and not times.settled else " "
-        shown.append(f"{UNKNOWN if value is None else formatting.milliseconds(value * 1e6):>8}{doubt}")
+        text = f"{UNKNOWN if value is None else formatting.milliseconds(value * 1e6):>8}"
+        shown.append(formatting.doubted(text, settled=name != "p99" or times.settled, pad=" "))
     return "".join(shown).rstrip()
 
 

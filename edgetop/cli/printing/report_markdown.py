@@ -10,7 +10,7 @@ from edgetop.analysis.session_report import Report
 from edgetop.analysis.slowdowns.slowdown import Slowdown
 from edgetop.cli.printing.markdown import advised, block, bullets, code, escaped, folded, markdown_table
 from edgetop.cli.printing.report_text import summary
-from edgetop.formatting import UNKNOWN, interval_text, or_unknown, share_text
+from edgetop.formatting import UNKNOWN, doubted, interval_text, or_unknown, share_text
 from edgetop.session.manifest import Manifest
 from edgetop.wording import verdict_words
 from edgetop.wording.ab_words import ab_value, change_words, p50_words, reading_words
@@ -72,7 +72,11 @@ def _tokens(figures: GenerationFigures) -> Iterator[str]:
     rates = [or_unknown(rate, formatting.rate) for rate in (figures.prefill_tok_s, figures.decode_tok_s)]
     joules = or_unknown(figures.j_per_token, lambda joules: f"{joules:.3g}")
     times = (("TTFT", figures.ttft, (rates[0], "", "")), ("ITL", figures.itl, ("", rates[1], joules)))
-    rows = [(name, _ms(of.p50_ms), _ms(of.p99_ms), *more) for name, of, more in times if of is not None]
+    rows = [
+        (name, _ms(of.p50_ms), doubted(_ms(of.p99_ms), settled=of.settled), *more)
+        for name, of, more in times
+        if of is not None
+    ]
     yield from markdown_table(heads, rows, heads[1:])
 
 
@@ -80,7 +84,10 @@ def _streams(report: Report) -> Iterator[str]:
     heads = ("model", "p50 ms", "p99 ms", "inferences", "state")
     rows = [
         (
-            code(one.name), _ms(one.latency.p50_ms), _ms(one.latency.p99_ms),
+            code(one.name), *(
+                doubted(_ms(value), settled=one.latency.is_settled(name))
+                for name, value in (("p50", one.latency.p50_ms), ("p99", one.latency.p99_ms))
+            ),
             or_unknown(one.latency.count, formatting.count), escaped(verdict_words.now(one.verdict).lower()),
         )
         for one in report.streams[:MOST_STREAMS]
@@ -101,8 +108,8 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
     rows = []
     for label, times in (("service ms" if latency.response else "ms", latency), ("response ms", latency.response)):
         if times:
-            marks = ("" if (latency.settled or {}).get(name, True) else "?" for name in names)
-            rows.append((label, *(f"{_ms(getattr(times, f'{n}_ms'))}{m}" for n, m in zip(names, marks, strict=True))))
+            cells = (doubted(_ms(getattr(times, f"{n}_ms")), settled=latency.is_settled(n)) for n in names)
+            rows.append((label, *cells))
     yield from markdown_table(("latency", *heads), rows if latency.count or latency.told_by else (), heads)
     if "?" in "".join(cell for row in rows for cell in row):
         yield from ("", "? not settled: too few inferences, or too few independent ones")
@@ -110,7 +117,11 @@ def _latency(latency: LatencyFigures) -> Iterator[str]:
 
 def _span(name: str, span: Span) -> Sequence[str]:
     times = (formatting.clock_time(at * NS) for at in (span.from_s, span.to_s))
-    return name, _ms(span.p50_ms), _ms(span.p99_ms), formatting.rate(span.throughput_hz), *times
+    p50, p99 = (
+        doubted(_ms(value), settled=span.settled[quantile])
+        for quantile, value in (("p50", span.p50_ms), ("p99", span.p99_ms))
+    )
+    return name, p50, p99, formatting.rate(span.throughput_hz), *times
 
 
 def _slowdown(one: Slowdown) -> Sequence[str]:

@@ -26,7 +26,17 @@ from edgetop.cli.printing.generation_text import generation_lines
 from edgetop.cli.printing.method_text import BRIEF_LINES, NS, WIDTH, board_lines, method_lines, ms_or_unknown
 from edgetop.cli.printing.size_lines import size_lines
 from edgetop.cli.printing.usage_text import usage_summary
-from edgetop.formatting import UNKNOWN, clean, interval_text, or_unknown, rounded, share_text, shortened, stream_name
+from edgetop.formatting import (
+    UNKNOWN,
+    clean,
+    doubted,
+    interval_text,
+    or_unknown,
+    rounded,
+    share_text,
+    shortened,
+    stream_name,
+)
 from edgetop.session.manifest import Manifest
 from edgetop.session.operators import LEAST_BURSTS, LEAST_RUNS, ON_CPU
 from edgetop.wording import verdict_words
@@ -236,7 +246,11 @@ def _several_streams(report: Report, most: int, *, evidence: bool) -> Iterator[s
     for one in report.streams[:MOST_STREAMS]:
         latency, change = one.latency, _change(one.drift_ratio, one.input_sizes)
         count = or_unknown(latency.count, formatting.count)
-        figures = f"p50 {ms_or_unknown(latency.p50_ms)}  p99 {ms_or_unknown(latency.p99_ms)} ms  n {count}"
+        p50, p99 = (
+            doubted(ms_or_unknown(value), settled=latency.is_settled(name))
+            for name, value in (("p50", latency.p50_ms), ("p99", latency.p99_ms))
+        )
+        figures = f"p50 {p50}  p99 {p99} ms  n {count}"
         state = verdict_words.now(one.verdict).lower()
         yield f"stream     {stream_name(one.name, 30)}  {figures}  {state}{change}"
     shown = report.streams[:MOST_STREAMS]
@@ -268,7 +282,10 @@ def _change(drift: float | None, sizes: InputSizes | None) -> str:
 
 
 def _span(span: Span) -> str:
-    p50, p99 = (formatting.milliseconds(ms * 1e6) for ms in (span.p50_ms, span.p99_ms))
+    p50, p99 = (
+        doubted(formatting.milliseconds(value * 1e6), settled=span.settled[name])
+        for name, value in (("p50", span.p50_ms), ("p99", span.p99_ms))
+    )
     when = f"{formatting.clock_time(span.from_s * NS)} to {formatting.clock_time(span.to_s * NS)}"
     return f"p50 {p50}  p99 {p99} ms  {formatting.rate(span.throughput_hz)}/s  {when}"
 
@@ -313,12 +330,11 @@ def _latency(report: Report) -> Iterator[str]:
         yield f"           {count}, {rate}/s, {errors}"
         return
     names = ("min", *PERCENTILE_KEYS, "max", "mean")
-    marks = ["" if (latency.settled or {}).get(name, True) else "?" for name in names]
     times: dict[str, Times] = {"        ms": latency}
     if latency.response:
         times = {"service ms": latency, "  resp. ms": latency.response}
     rows = [
-        [f"{ms_or_unknown(getattr(of, f'{name}_ms'))}{mark}" for name, mark in zip(names, marks, strict=True)]
+        [doubted(ms_or_unknown(getattr(of, f"{name}_ms")), settled=latency.is_settled(name)) for name in names]
         for of in times.values()
     ]
     labels = ("latency   ", *times)
@@ -331,7 +347,7 @@ def _latency(report: Report) -> Iterator[str]:
     yield f"           {count}, {rate}/s, {errors}{scatter}"
     if tool is not None:
         yield f"           as printed by {clean(tool)}: single inferences are not known"
-    if "?" in marks:
+    if not all(map(latency.is_settled, names)):
         yield "           ? not settled: too few inferences, or too few independent ones"
     intervals = [
         f"{_percentile_name(name)} {ms_or_unknown(interval[0])} to {ms_or_unknown(interval[1])}"

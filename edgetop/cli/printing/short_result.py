@@ -9,7 +9,7 @@ from pathlib import PurePath
 from edgetop import formatting
 from edgetop.analysis.session_report import Report
 from edgetop.cli.printing.report_text import wrapped
-from edgetop.formatting import UNKNOWN, clean, or_unknown, shortened
+from edgetop.formatting import UNKNOWN, clean, doubted, or_unknown, shortened
 from edgetop.wording import verdict_words
 
 SHORT_S = 60.0  # seconds of measuring
@@ -70,10 +70,12 @@ def _lines(report: Report) -> Iterator[tuple[str, str]]:
     latency = report.latency
     yield "model", _subject(report)
     times = latency.response or latency
-    settled = latency.settled or {}
-    marks = {name: "" if settled.get(name, True) else "?" for name in ("p50", "p99")}
     spread = "" if times.mean_ms is None or latency.stdev_ms is None else f" ± {_ms(latency.stdev_ms)}"
-    figures = f"p50 {_ms(times.p50_ms)}{marks['p50']}  p99 {_ms(times.p99_ms)}{marks['p99']}"
+    p50, p99 = (
+        doubted(_ms(value), settled=latency.is_settled(name))
+        for name, value in (("p50", times.p50_ms), ("p99", times.p99_ms))
+    )
+    figures = f"p50 {p50}  p99 {p99}"
     rest = f"mean {_ms(times.mean_ms)}{'' if latency.response else spread}"
     kind = "response" if latency.response else "latency"
     yield kind, f"{figures}  {rest}  min {_ms(times.min_ms)}  max {_ms(times.max_ms)} ms"

@@ -180,7 +180,7 @@ def progress_line(view: MonitorView) -> str:
     if window and view.ab is None:
         if view.latency.stream:
             words.append(clean(view.latency.stream))
-        words.append(f"{percentile_words(window, 0.50)} {percentile_words(window, 0.99)} ms")
+        words.append(f"{percentile_words(view, window, 0.50)} {percentile_words(view, window, 0.99)} ms")
         if window.throughput_hz is not None:
             words.append(f"{formatting.rate(window.throughput_hz)}/s")
     if (tokens := view.generation) is not None and view.verdict.state is not State.STOPPING:
@@ -193,13 +193,13 @@ def progress_line(view: MonitorView) -> str:
     return f"{' '.join(words)}{clean(details)}"
 
 
-def percentile_words(statistics: Statistics, quantile: float) -> str:
-    """Return a latency percentile in ms, such as `p99 2.310`. A `?` follows if there are too few inferences for it.
+def percentile_words(view: MonitorView, window: Statistics, quantile: float) -> str:
+    """Return a latency percentile of `window` in ms, such as `p99 2.310`. A `?` follows after too few inferences.
 
     `quantile` is the percentile as a share, such as 0.99.
     """
-    doubt = "" if statistics.is_settled(quantile) else "?"
-    return f"p{quantile * 100:g} {formatting.milliseconds(statistics.percentile_ns(quantile))}{doubt}"
+    text = formatting.milliseconds(window.percentile_ns(quantile))
+    return f"p{quantile * 100:g} {formatting.doubted(text, settled=view.is_settled(window, quantile))}"
 
 
 def progress_bar(view: MonitorView) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgetop import formatting
 from edgetop.feeds.fleet_feed import BoardView, Logged
-from edgetop.formatting import UNKNOWN, milliseconds, or_unknown
+from edgetop.formatting import UNKNOWN, doubted, milliseconds, or_unknown
 from edgetop.session.seconds import NS
 from edgetop.session.session_summary import Course, Summary
 from edgetop.ui.charts import strip
@@ -65,7 +65,7 @@ def _cells(view: BoardView, area: Area) -> list[Piece]:
 
 
 def _p99(view: BoardView, summary: Summary) -> tuple[str, str]:
-    text = or_unknown(summary.p99_ms, lambda ms: f"{milliseconds(ms * 1e6)}{'' if summary.settled else '?'}")
+    text = or_unknown(summary.p99_ms, lambda ms: doubted(milliseconds(ms * 1e6), settled=summary.settled))
     if summary.p99_ms is None or not summary.deadline_ms:
         return text, "text"
     return f"{text}/{summary.deadline_ms:g}", "critical" if view.tail_share > 1 else "text"

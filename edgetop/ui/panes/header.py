@@ -13,7 +13,7 @@ from edgetop.analysis.verdict_data import Verdict
 from edgetop.analysis.verdict_reasons import AbDifference, EndedAs, MissedDeadline, Past, State, WasSlowed, WasThrottled
 from edgetop.analysis.vitals import Vital, vitals
 from edgetop.feeds.feed_protocol import Mark, Transport
-from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, stream_name
+from edgetop.formatting import UNKNOWN, clean, doubted, milliseconds, or_unknown, stream_name
 from edgetop.ui.charts import bar
 from edgetop.ui.panes.pane import Area
 from edgetop.ui.panes.sensor_series import last, readout
@@ -104,7 +104,7 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     p50, p99 = (UNKNOWN, "ms"), (UNKNOWN, "ms")
     if window is not None:
         in_seconds = window.percentile_ns(0.99) >= SECONDS_FROM_NS
-        p50, p99 = (_figure(window, of, in_seconds=in_seconds) for of in (0.50, 0.99))
+        p50, p99 = (_figure(view, window, of, in_seconds=in_seconds) for of in (0.50, 0.99))
     # The unit of p50 is left out unless it is s, which must not be taken for the ms of the service times.
     p50_text = f"{p50[0]}{'s' if p50[1] == 's' else ''} ".ljust(MS_CELLS + 1)
     p99_text = f"{p99[0]} {p99[1]}".ljust(MS_CELLS + len(" ms"))
@@ -122,16 +122,15 @@ def _figures(view: MonitorView, area: Area) -> list[Span]:
     return [Span(area.clean(text), style) for text in texts]
 
 
-def _figure(window: Statistics, quantile: float, *, in_seconds: bool) -> tuple[str, str]:
+def _figure(view: MonitorView, window: Statistics, quantile: float, *, in_seconds: bool) -> tuple[str, str]:
     """Return a percentile of `window` as (number, unit), in s if `in_seconds`, else in ms. `quantile` is 0.5 for p50.
 
     With too few inferences, the number has two significant digits and a `?`.
     """
-    ns, is_settled = window.percentile_ns(quantile), window.is_settled(quantile)
-    doubt = "" if is_settled else "?"
+    ns, is_settled = window.percentile_ns(quantile), view.is_settled(window, quantile)
     if in_seconds:
-        return f"{ns / 1e9:.{1 if is_settled else 0}f}{doubt}", "s"
-    return f"{milliseconds(ns) if is_settled else formatting.unsettled_ms(ns)}{doubt}", "ms"
+        return doubted(f"{ns / 1e9:.{1 if is_settled else 0}f}", settled=is_settled), "s"
+    return doubted(milliseconds(ns) if is_settled else formatting.unsettled_ms(ns), settled=is_settled), "ms"
 
 
 def _body(parts: Iterable[tuple[str, str]], cells: int, before: str) -> Line:

@@ -13,7 +13,7 @@ from edgetop.analysis.precision import UNJUDGED, PrecisionView
 from edgetop.analysis.report_generation import joules_per_token
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.token_figures import GenerationView
-from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, stream_name
+from edgetop.formatting import UNKNOWN, clean, doubted, milliseconds, or_unknown, stream_name
 from edgetop.session import histogram
 from edgetop.session.seconds import QUANTILES
 from edgetop.ui.charts import GUTTER, Curve, Floats, Plot, Scale, bar, round_step
@@ -54,7 +54,7 @@ def title(view: MonitorView, area: Area) -> str:
     shown = [f"{span}{', since x' if latency.since_ns else ''}"]
     if latency.stream:
         shown.insert(0, f"{stream_name(latency.stream, STREAM_CELLS)} (M: the next)")
-    few = ["?: few samples"] if window is not None and not window.is_settled(0.99) else []
+    few = ["?: few samples"] if window is not None and not view.is_settled(window, 0.99) else []
     if area.height > 2 and view.latency_heat:
         kind = "ITL" if latency.heat_is_of_tokens else f"{'response' if latency.heat_is_response else 'service'} time"
         shown += [*few, f"{kind}, each {formatting.span(view.axis.column_s * 1e9)}"]
@@ -75,8 +75,11 @@ def one_line(view: MonitorView, area: Area) -> Line:
     label = f"{stream_name(view.latency.stream, STREAM_CELLS)}  " if view.latency.stream else ""
     if view.generation is not None:
         return as_fits(area.width, ("tokens   ", "dim"), token_words(view.generation))
-    named = [*zip(NAMES[:4], window.percentiles_ns, strict=False), ("max", window.max_ns)]
-    numbers = [f"{name} {milliseconds(ns)}  " for name, ns in named]
+    numbers = [
+        f"{name} {doubted(milliseconds(window.percentile_ns(of)), settled=view.is_settled(window, of))}  "
+        for name, of in zip(NAMES[:4], QUANTILES, strict=False)
+    ]
+    numbers.append(f"max {milliseconds(window.max_ns)}  ")
     return as_fits(area.width, ("latency  ", "dim"), label, *numbers, ("ms", "dim"))
 
 
@@ -90,8 +93,8 @@ def body(view: MonitorView, area: Area) -> Sequence[Line]:
         lines = _table(view, area.width, is_whole=is_whole)
     else:
         usual = _usual(view) if area.height < SPANS_ROWS else ""
-        lines = [_figures(view.latency.window, area.width, "service  " if response else "", usual)]
-        lines += [_figures(response, area.width, "response ")] * bool(response)
+        lines = [_figures(view, view.latency.window, area.width, "service  " if response else "", usual)]
+        lines += [_figures(view, response, area.width, "response ")] * bool(response)
     if view.generation is not None:
         has_counts = area.height >= SPANS_ROWS
         lines.append(_tokens(view.generation, area.width, has_rates=not has_counts))
@@ -121,8 +124,8 @@ def _tokens(tokens: GenerationView, cells: int, *, has_rates: bool) -> Line:
             pieces.append((f"{UNKNOWN}  ", "dim"))
             continue
         for label, quantile in (("p50", 0.50), ("p99", 0.99)):
-            doubt = " " if times.is_settled(quantile) else "?"
-            pieces += [(label, STYLES[label]), f" {milliseconds(times.percentile_ns(quantile))}{doubt} "]
+            text = doubted(milliseconds(times.percentile_ns(quantile)), settled=times.is_settled(quantile), pad=" ")
+            pieces += [(label, STYLES[label]), f" {text} "]
     for name, rate in (("prefill", tokens.prefill_per_s), ("decode", tokens.decode_per_s)):
         pieces += [(f" {name} ", "dim"), or_unknown(rate, formatting.rate)] if has_rates else []
     return as_fits(cells, *pieces, *([(" tok/s", "dim")] if has_rates else []))
@@ -152,9 +155,12 @@ def _streams(view: MonitorView, area: Area) -> list[Line]:
         name = f"{mark} {stream_name(one.name, STREAM_CELLS):<{STREAM_CELLS}}  "
         figures: list[Piece] = [("nothing in this window", "dim")]
         if (window := one.window) is not None:
-            p50, p99 = (f"{milliseconds(window.percentile_ns(of)):>7}" for of in (0.50, 0.99))
+            p50, p99 = (
+                doubted(f"{milliseconds(window.percentile_ns(of)):>7}", settled=window.is_settled(of), pad=" ")
+                for of in (0.50, 0.99)
+            )
             rate = or_unknown(window.throughput_hz, formatting.rate)
-            figures = [("p50", STYLES["p50"]), f"{p50}  ", ("p99", STYLES["p99"]), f"{p99}  ", f"{rate:>6}/s  "]
+            figures = [("p50", STYLES["p50"]), f"{p50} ", ("p99", STYLES["p99"]), f"{p99} ", f"{rate:>6}/s  "]
         count = formatting.count(one.session.count) if one.session else "0"
         lines.append(as_fits(area.width, name, *figures, ("n ", "dim"), count))
     if left := number - len(lines):
@@ -176,7 +182,7 @@ def _usual(view: MonitorView) -> str:
     return f"usual {milliseconds(view.burst.p50_ns)}"
 
 
-def _figures(window: Statistics | None, cells: int, label: str = "", usual: str = "") -> Line:
+def _figures(view: MonitorView, window: Statistics | None, cells: int, label: str = "", usual: str = "") -> Line:
     """Return a line with the percentiles of `window`, the maximum and the rate, in `cells` cells.
 
     Each percentile's name has the colour of its curve. `label` is a text at the beginning of the line, and `usual` a
@@ -186,8 +192,9 @@ def _figures(window: Statistics | None, cells: int, label: str = "", usual: str 
         return line(("no samples yet", "dim"))
     pieces: list[Piece] = [(label, "dim")]
     for name, quantile in zip(NAMES[:4], QUANTILES, strict=False):
-        value, doubt = milliseconds(window.percentile_ns(quantile)), " " if window.is_settled(quantile) else "?"
-        pieces += [(f"{name} ", STYLES.get(name, "dim")), f"{value}{doubt}  "]
+        value = milliseconds(window.percentile_ns(quantile))
+        text = doubted(value, settled=view.is_settled(window, quantile), pad=" ")
+        pieces += [(f"{name} ", STYLES.get(name, "dim")), f"{text}  "]
         if name == "p50" and usual:
             pieces.append((f"({usual})  ", "text"))
     rate = "" if window.throughput_hz is None else f"{formatting.rate(window.throughput_hz)}/s"
@@ -205,8 +212,9 @@ def _spans(view: MonitorView, area: Area) -> Line:
         if figures is None:
             pieces.append((f"{UNKNOWN}  ", "dim"))
             continue
-        pieces += [("p50", STYLES["p50"]), f" {milliseconds(figures.p50_ns)}  "]
-        pieces += [("p99", STYLES["p99"]), f" {milliseconds(figures.p99_ns)}   "]
+        for label, of, ns in (("p50", 0.50, figures.p50_ns), ("p99", 0.99, figures.p99_ns)):
+            text = doubted(milliseconds(ns), settled=figures.is_settled(of), pad=" ")
+            pieces += [(label, STYLES[label]), f" {text} {' ' * (label == 'p99')}"]
     return as_fits(area.width, *pieces)
 
 
@@ -220,11 +228,12 @@ def _table(view: MonitorView, width: int, *, is_whole: bool) -> list[Line]:
     label, precision = ("since x", UNJUDGED) if latency.since_ns else ("session", view.precision)
     rows = [_cells(label, latency.session, precision)]
     if is_paced:
-        rows.append(_cells("  resp.", latency.session_response))
+        rows.append(_cells("  resp.", latency.session_response, precision))
     if latency.window_ns is not None:
-        window = [_cells(formatting.span(latency.window_ns), latency.window)]
+        of_window = view.precision_of(latency.window)
+        window = [_cells(formatting.span(latency.window_ns), latency.window, of_window)]
         if is_paced:
-            window.append(_cells("  resp.", latency.window_response))
+            window.append(_cells("  resp.", latency.window_response, of_window))
         rows = window + rows
     if is_whole and not latency.since_ns and any(view.precision.intervals_ns):
         rows += [_ends("95% from", view, 0), _ends("      to", view, 1)]
