@@ -240,7 +240,9 @@ class Judgement:
     def view(self, signals: Signals) -> SlowdownsView:
         slowdowns, size_ratio = list(self.closed), 1.0
         if self.detector.open and self.stages:
-            stages = _believed(self.detector.open, self.stages.now(signals))
+            span, has_ended = self.detector.open, self.detector.end_s < float("inf")
+            parts = self.stages.ended(span, self.until_s, signals) if has_ended else self.stages.now(signals)
+            stages = _believed(span, parts)
             found = [_slowdown(stage, signals, self.until_s, self.stages.sigma) for stage in stages]
             slowdowns += [slowdown for slowdown in found if _is_reported(slowdown, self.until_s, signals)]
             if found and found[-1].cause == "inputs":

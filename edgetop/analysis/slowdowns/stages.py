@@ -212,12 +212,20 @@ class Stages:
         """
         *over, last = self.now(signals)
         assert span.end_s is not None
-        # A blip of two seconds touches three windows.
-        is_short = min(span.slow_s, span.end_s - span.start_s) <= LEAST_S
-        is_short |= not over and _is_hiccup(span) and last.finding.cause == "unknown"
-        if is_short or (over and min(last.slow_s, span.end_s - last.start_s) <= LEAST_S):
+        if _is_short(span, last, span.end_s, is_only=not over):
             return tuple(replace(stage, end_s=span.end_s, then="") for stage in over)
         return (*over, replace(last, end_s=span.end_s))
+
+    def ended(self, span: Span, end_s: int, signals: Signals) -> tuple[Stage, ...]:
+        """Return the parts of a slowdown in which the measurement ended, in the session second `end_s`.
+
+        A last part that is too short is left out, as in a slowdown that is over, unless its cause is known: it might
+        have lasted. `span` has the times of the slowdown.
+        """
+        *over, last = self.now(signals)
+        if last.finding.cause == "unknown" and _is_short(span, last, end_s, is_only=not over):
+            return tuple(replace(stage, end_s=None, then="") for stage in over)
+        return (*over, last)
 
     def _step(self, window: SlowWindow, signals: Signals) -> Stage | None:
         """Add one window (about a second) of the slowdown. Return the part of the slowdown that ended, or None."""
@@ -301,6 +309,20 @@ class Stages:
         over = replace(self.stage, end_s=stage.start_s, then=then)
         self.stage, self.below, self.change = stage, below, None
         return over
+
+
+def _is_short(span: Span, last: Stage, end_s: int, *, is_only: bool) -> bool:
+    """Whether the last part of a slowdown, or all of it, is too short to be reported.
+
+    `span` has the times of the slowdown, which lasted until the session second `end_s`. `last` is its last part, and
+    `is_only` says that it has no other one.
+    """
+    # A blip of two seconds touches three windows.
+    if min(span.slow_s, end_s - span.start_s) <= LEAST_S:
+        return True
+    if is_only:
+        return _is_hiccup(span) and last.finding.cause == "unknown"
+    return min(last.slow_s, end_s - last.start_s) <= LEAST_S
 
 
 def _is_hiccup(span: Span) -> bool:

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from edgetop.analysis.slowdowns.slowdowns import Slowdowns
+from edgetop.session.batch import Batch
 from edgetop.session.seconds import NS, concatenate
+from tests.support.sessions import ended_event
 from tests.support.slow_sessions import session_of, slowdowns_of, stretch, view_of
 
 
@@ -53,6 +55,32 @@ def test_a_hiccup_in_three_seconds_with_noise_beside_it_is_none(beside: list[tup
 def test_it_is_told_within_three_seconds() -> None:
     assert spans(stretch((80, 10.0), (3, 13.0))) == [(80, None)]
     assert spans(stretch((80, 10.0), (2, 13.0))) == []
+
+
+def ended(latency_ms: list[float]) -> Batch:
+    """A session whose measurement ends with the last second."""
+    batch = session_of(latency_ms, scatter=0.002)
+    return replace(batch, events=(*batch.events, ended_event(batch.until_ns)))
+
+
+@pytest.mark.parametrize(
+    "latest", [[(3, 13.0)], [(1, 11.5), (3, 13.0)], [(4, 13.0)], [(1, 10.95), *UNEVEN], [(20, 13.0), (3, 16.0)]]
+)
+def test_the_end_of_a_session_makes_no_slowdown_that_its_middle_would_not_have(latest: list[tuple[int, float]]) -> None:
+    latency = stretch((80, 10.0), *latest)
+    at_end = Slowdowns()
+    at_end.fold(ended(latency))
+    found = [one.start_ns / NS for one in at_end.view().slowdowns]
+    assert found == [start for start, _ in spans([*latency, *[10.0] * 40], scatter=0.002)]
+
+
+def test_at_the_end_of_a_session_three_seconds_with_a_cause_are_a_slowdown() -> None:
+    """They might have lasted."""
+    sensors = {"pressure/cpu-some": stretch((80, 1.0), (3, 60.0)), "load/others": stretch((80, 2.0), (3, 150.0))}
+    batch = session_of(stretch((80, 10.0), (3, 14.0)), sensors, scatter=0.002)
+    fold = Slowdowns()
+    fold.fold(replace(batch, events=(*batch.events, ended_event(batch.until_ns))))
+    assert [one.cause for one in fold.view().slowdowns] == ["contention"]
 
 
 def test_seven_percent_is_none_and_nine_is_one() -> None:
