@@ -180,6 +180,8 @@ class Alignment:
     is_unique: bool = True
     # Log times in s at which runs begin that fit the session equally well, if there are several; else ().
     rivals_s: tuple[float, ...] = ()
+    # What the pattern of the inferences says, if it contradicts the offset or the marker of the user.
+    pattern: "Alignment | None" = None
 
     @property
     def is_certain(self) -> bool:
@@ -217,6 +219,22 @@ def align(overview: Overview, windows: Sequence[Window], starts: Ints, lengths: 
         return fitting[0].alignment
     begin_s, rivals = float(starts[0]) / NS, fitting if len(fitting) > 1 else runs
     return replace(fitting[0].alignment, rivals_s=tuple(sorted(begin_s - fit.alignment.offset_s for fit in rivals)))
+
+
+def compared(given: Alignment, pattern: Alignment, starts: Ints, lengths: Ints) -> Alignment:
+    """Return `given`, the alignment by an offset or a marker, with `pattern` added if `pattern` contradicts it.
+
+    Both contradict each other if they differ by more than AGREES of an inference at the first or the last inference. A
+    pattern that is uncertain, or fits other inferences as well, contradicts nothing. `starts` and `lengths`: start and
+    latency of all inferences in ns, in order of time.
+    """
+    if not (pattern.is_certain and pattern.is_unique and pattern.windows):
+        return given
+    ends_s = starts[[0, -1]] / NS
+    log_s = (ends_s - pattern.offset_s) / (1 + pattern.drift)
+    off_ns = np.abs(given.session_ns(log_s) - ends_s * NS)
+    is_off = bool(off_ns.max() > AGREES * float(np.median(lengths)))
+    return replace(given, pattern=pattern) if is_off else given
 
 
 @frozen

@@ -58,6 +58,7 @@ def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Doc
             "unique": alignment.is_unique if alignment.how == "pattern" else None,
             "windows": alignment.windows,
             "rivals_s": [round(s, 3) for s in alignment.rivals_s],
+            "pattern": None if alignment.pattern is None else _pattern_document(alignment.pattern),
         },
         "samples": view.samples,
         "interval_us": rounded(view.interval_s and view.interval_s * 1e6),
@@ -90,6 +91,15 @@ def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Doc
     }  # fmt: skip
 
 
+def _pattern_document(pattern: Alignment) -> Document:
+    return {
+        "offset_s": round(pattern.offset_s, 9),
+        "drift_ppm": round(pattern.drift * 1e6, 3),
+        "confidence": rounded(pattern.confidence, 4),
+        "windows": pattern.windows,
+    }
+
+
 def alignment_words(alignment: Alignment) -> str:
     if alignment.how != "pattern":
         return f"by the {alignment.how}: log time 0 is at {alignment.offset_s:.6f} s"
@@ -106,6 +116,8 @@ def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterat
     `operators`: the model's operators in the order in which they run.
     """
     yield f"aligned    {alignment_words(view.alignment)}"
+    if view.alignment.pattern:
+        yield f"           it contradicts the inferences; {alignment_words(view.alignment.pattern)}"
     if view.unknown or view.energy_j is None:
         yield f"energy     not known: {trace_unknown_words(view)}"
         return

@@ -7,7 +7,15 @@ from functools import cache
 import numpy as np
 import pytest
 
-from edgetop.analysis.trace_alignment import Alignment, TraceOverview, Window, align, needs_closer_look, places
+from edgetop.analysis.trace_alignment import (
+    Alignment,
+    TraceOverview,
+    Window,
+    align,
+    compared,
+    needs_closer_look,
+    places,
+)
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
 from edgetop.wording.trace_words import trace_document, trace_lines, trace_unknown_words
 from tests.support.power_traces import Floats, Traced
@@ -333,3 +341,29 @@ def test_a_time_far_from_the_others_takes_no_longer() -> None:
         seen.add(t_s, watts)
     seen.add(np.array([1e11, 1e11 + 1]), np.array([1.0, 1.0]))  # s, as in a row that is no time
     assert not align(seen.overview, seen.windows, session.starts, session.lengths).is_certain
+
+
+CERTAIN = Alignment(5.0, confidence=1.0, windows=6)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "contradicts"),
+    [
+        (CERTAIN, False),
+        (replace(CERTAIN, offset_s=5.0009), False),
+        (replace(CERTAIN, offset_s=5.0011), True),
+        (replace(CERTAIN, drift=2e-5), True),
+        (replace(CERTAIN, offset_s=6.0, confidence=0.5), False),
+        (replace(CERTAIN, offset_s=6.0, is_unique=False), False),
+        (replace(CERTAIN, offset_s=6.0, rivals_s=(1.0, 90.0)), False),
+    ],
+)
+def test_an_offset_is_contradicted_by_a_certain_pattern_a_tenth_of_an_inference_away(
+    pattern: Alignment, *, contradicts: bool
+) -> None:
+    """Inferences of 10 ms over 100 s; 20 ppm are 2 ms in that time."""
+    starts = np.arange(0, 100 * 10**9, 10**8)
+    lengths = np.full(len(starts), 10**7)
+    found = compared(Alignment(5.0, how="marker"), pattern, starts, lengths)
+    assert (found.offset_s, found.how) == (5.0, "marker")
+    assert found.pattern == (pattern if contradicts else None)

@@ -83,7 +83,18 @@ def test_an_offset_or_a_marker_replaces_the_search(home: Path, more: tuple[str, 
     assert found["alignment"]["how"] == how  # type: ignore[index]
     assert found["alignment"]["offset_s"] == pytest.approx(SESSION.offset, abs=2e-4)  # type: ignore[index]
     assert found["alignment"]["confidence"] is None  # type: ignore[index]
+    assert found["alignment"]["pattern"] is None  # type: ignore[index]
     assert found["energy_mj"] == pytest.approx(SESSION.true_mj, rel=0.01)
+
+
+def test_an_offset_that_the_pattern_of_inferences_contradicts_is_told_as_such(home: Path) -> None:
+    found = traced(home, "--offset", "1.754s")
+    assert found["alignment"]["offset_s"] == 1.754  # type: ignore[index]
+    assert found["alignment"]["pattern"]["offset_s"] == pytest.approx(SESSION.offset, abs=5e-4)  # type: ignore[index]
+    assert found["alignment"]["pattern"]["confidence"] >= 0.9  # type: ignore[index]
+    log = (home / "ppk2.csv", "--format", "ppk2", "--power-volts", "5V", "--offset", "1.754s")
+    done = edgetop("trace", "soak.edgetop", *log, home=home)
+    assert "it contradicts the inferences; by the pattern of inferences: log time 0 is at 1.75" in done.stdout
 
 
 def test_as_text_and_as_a_page(home: Path) -> None:

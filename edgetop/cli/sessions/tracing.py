@@ -9,7 +9,7 @@ import numpy.typing as npt
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.session_report import report
-from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align, needs_closer_look, places
+from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align, compared, needs_closer_look, places
 from edgetop.analysis.trace_cut import TraceCut, TraceView
 from edgetop.cli.choosing import recorded
 from edgetop.cli.output import print_json, print_text, raise_problems
@@ -94,32 +94,39 @@ def _cut(
     trace: PowerTrace, starts: Ints, lengths: Ints, is_measured: npt.NDArray[np.bool_], offset_s: float | None,
     mark_ns: int | None, shares: Sequence[float],
 ) -> TraceView:  # fmt: skip
+    overview, edge_s, before = TraceOverview(starts, lengths), None, True
+    for piece in trace.pieces():
+        overview.add(piece.t_s, piece.watts)
+        if piece.marked is not None and edge_s is None:
+            rises = np.flatnonzero(piece.marked & ~np.concatenate([[before], piece.marked[:-1]]))
+            edge_s, before = (float(piece.t_s[rises[0]]) if len(rises) else None), bool(piece.marked[-1])
+    if offset_s is None and trace.has_marker and edge_s is None:
+        raise ValueError("its marker never rises")
+    alignment = _by_pattern(trace, overview, starts, lengths)
     if offset_s is not None:
-        alignment = Alignment(offset_s, how="offset")
-    else:
-        overview, edge_s, before = TraceOverview(starts, lengths), None, True
-        for piece in trace.pieces():
-            overview.add(piece.t_s, piece.watts)
-            if piece.marked is not None and edge_s is None:
-                rises = np.flatnonzero(piece.marked & ~np.concatenate([[before], piece.marked[:-1]]))
-                edge_s, before = (float(piece.t_s[rises[0]]) if len(rises) else None), bool(piece.marked[-1])
-        if trace.has_marker:
-            if edge_s is None:
-                raise ValueError("its marker never rises")
-            alignment = Alignment((int(starts[0]) if mark_ns is None else mark_ns) / NS - edge_s, how="marker")
-        else:
-            windows = overview.windows
-            if needs_closer_look(overview.overview, starts, lengths):
-                closer = TraceOverview(starts, lengths, places(overview.overview, starts, lengths)[0])
-                for piece in trace.pieces():
-                    closer.add(piece.t_s, piece.watts)
-                windows = closer.windows
-            alignment = align(overview.overview, windows, starts, lengths)
+        alignment = compared(Alignment(offset_s, how="offset"), alignment, starts, lengths)
+    elif edge_s is not None:
+        marked_s = (int(starts[0]) if mark_ns is None else mark_ns) / NS - edge_s
+        alignment = compared(Alignment(marked_s, how="marker"), alignment, starts, lengths)
     cut = TraceCut(alignment, starts[is_measured], lengths[is_measured])
     if alignment.is_certain:
         for piece in trace.pieces():
             cut.add(piece.t_s, piece.watts)
     return cut.view(shares)
+
+
+def _by_pattern(trace: PowerTrace, overview: TraceOverview, starts: Ints, lengths: Ints) -> Alignment:
+    """Return the alignment by the pattern of the inferences. `overview` is of the whole trace.
+
+    If the log is much longer than the session, it is read once more.
+    """
+    windows = overview.windows
+    if needs_closer_look(overview.overview, starts, lengths):
+        closer = TraceOverview(starts, lengths, places(overview.overview, starts, lengths)[0])
+        for piece in trace.pieces():
+            closer.add(piece.t_s, piece.watts)
+        windows = closer.windows
+    return align(overview.overview, windows, starts, lengths)
 
 
 def _write(page: NamedOutput, name: str, view: TraceView, operators: Sequence[OperatorFigures]) -> None:
