@@ -1,5 +1,6 @@
 """A slowdown that becomes much worse for another cause is judged anew; one that only becomes worse is not."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -109,9 +110,10 @@ def test_each_rival_of_a_day_on_a_throttled_board_is_reported() -> None:
     assert len(fold._judgement.stages.below) <= 1
 
 
-@pytest.mark.parametrize(("end_s", "count"), [(83.0, 1), (82.5, 0)])
-def test_two_and_a_half_seconds_at_the_end_are_none(end_s: float, count: int) -> None:
-    batch = session_of(stretch((80, 10.0), (3, 13.0)))
+@pytest.mark.parametrize(("end_s", "count"), [(84.0, 1), (83.5, 1), (83.0, 0), (82.5, 0)])
+def test_three_seconds_at_the_end_are_none_as_in_the_middle(end_s: float, count: int) -> None:
+    """A blip of two seconds may touch three."""
+    batch = session_of(stretch((80, 10.0), (math.ceil(end_s) - 80, 13.0)))
     fold = Slowdowns()
     fold.fold(replace(batch, events=(*batch.events, ended_event(int(end_s * NS), "duration"))))
     assert len(fold.view().slowdowns) == count
