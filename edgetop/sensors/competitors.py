@@ -20,6 +20,7 @@ from edgetop.sensors.process_table import (
     HOST,
     SEARCH_S,
     TICK_S,
+    Everyone,
     Family,
     Use,
     count_cpus,
@@ -68,7 +69,7 @@ class Competitors:
         `family` is only given for a watched program, and finds the descendants that belong to the program. `now`
         returns the present time in seconds.
         """
-        self._root = root
+        self._root, self._everybody = root, Everyone(root)
         self._now = now
         self._family, own = family, os.getpid() if own is None else own
         self._ours = {pid, own}
@@ -183,7 +184,7 @@ class Competitors:
         """
         before, span_s = self._seen, at_s - (self._seen_at_s or 0.0)
         ours = self._ours | set(self._family.stats()) if self._family else self._ours
-        started, self._seen, pages = split_processes(ours, self._root)
+        started, self._seen, pages = split_processes(ours, self._everybody)
         self._seen_at_s = at_s
         self._events.extend(self._memory.news(pages, at_s))
         if self._family is None:

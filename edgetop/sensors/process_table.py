@@ -9,23 +9,26 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple
 
 from edgetop.sensors.counters import bounded
-from edgetop.sensors.root import Root, parse_int
+from edgetop.sensors.root import File, Root, parse_int
 from edgetop.sensors.sensor_protocol import Gap
 
 HOST = Root()  # the real root, whatever board the sensors read
 SEARCH_S = 5.0  # interval of searches for new processes
 LIST_S, MOST_LISTED = 0.5, 256  # interval of reads of lists of children, and most threads whose lists are read
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+MOST_OPEN = 120  # most files of processes that stay open; other sensors need descriptors as well (`root.MAX_OPEN`)
 SHARED_NOTE = "edgetop's own included: the engine is a thread of it"
 
-# Positions of fields after the command's name, which may itself contain spaces and brackets.
-_PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED, _BEGAN = 1, 9, 11, 12, 13, 14, 19
-_RESIDENT = 21
-_WHOLE = (_PARENT, _MAJOR_FAULTS, _USER, _SYSTEM, _USER_OF_ENDED, _SYSTEM_OF_ENDED)
+# The fields after the command's name, which may itself contain spaces and brackets: the state, parent, 7 others, major
+# faults, another, user and system time, the same of ended descendants, 4 others, start time, another, resident pages.
+_NUMBER = r"([+-]?[0-9]{1,20})"
+_FIELDS = re.compile(
+    rf" \S+ {_NUMBER}(?: \S+){{7}} {_NUMBER} \S+ {_NUMBER} {_NUMBER} {_NUMBER} {_NUMBER}"
+    rf"(?: \S+){{4}} (\S+)(?: \S+ {_NUMBER}(?!\S))?"
+)
 
 _COUNTER = re.compile(r"^(\S+)[ \t]+([0-9]{1,20})$", re.MULTILINE)
 MAX_CPUS = 8192  # largest NR_CPUS that arch/x86/Kconfig allows; fewer elsewhere
-_CPU = re.compile(r"^cpu[0-9]+ ", re.MULTILINE)
 
 
 class Stat(NamedTuple):
@@ -46,23 +49,43 @@ def parse_stat(text: str) -> Stat:
     >>> parse_stat("7 (a) b) S 1 7 7 0 -1 4194560 900 0 12 0 5 3 0 0 20 0 1 0 4711").major_faults
     12
     """
-    head, _, rest = text.rpartition(")")
-    fields = rest.split(maxsplit=_RESIDENT + 1)
-    if len(fields) <= _BEGAN:
+    end = text.rfind(")")
+    match = _FIELDS.match(text, end + 1)
+    if end < 0 or match is None:
         raise ValueError("no whole /proc/PID/stat")
-    parent, faults, *ticks = (parse_int(fields[place]) for place in _WHOLE)
-    pages = parse_int(fields[_RESIDENT]) if len(fields) > _RESIDENT else 0
-    return Stat(head.partition("(")[2], parent, faults, sum(ticks[:2]), fields[_BEGAN], sum(ticks[2:]), max(0, pages))
+    parent, faults, user, system, user_of_ended, system_of_ended, began, pages = match.groups("0")
+    ended_ticks, held = int(user_of_ended) + int(system_of_ended), max(0, int(pages))
+    return Stat(
+        text[text.find("(") + 1 : end], int(parent), int(faults), int(user) + int(system), began, ended_ticks, held
+    )
 
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
-    """Yield `(process id, fields of its /proc/PID/stat)` for every process that can be read, a few µs for each."""
-    for name in root.entries("proc"):
-        if name.isdigit():
+    """Yield `(process id, fields of its /proc/PID/stat)` for every process that can be read, about 10 µs for each."""
+    return Everyone(root).read()
+
+
+class Everyone:
+    """The processes of a machine, to be read again and again: the files of most of them stay open in between."""
+
+    def __init__(self, root: Root = HOST) -> None:
+        self._root = root
+        self._files: dict[str, File] = {}  # by process id
+
+    def read(self) -> Iterator[tuple[int, Stat]]:
+        """Yield `(process id, fields of its /proc/PID/stat)` for every process that can be read, some µs for each."""
+        before, self._files = self._files, {}
+        for name in self._root.entries("proc"):
+            if not name.isdigit():
+                continue
+            file = before.get(name) or self._root.file(f"proc/{name}/stat")
             try:
-                yield int(name), parse_stat(root.read_text(f"proc/{name}/stat"))
+                stat = parse_stat(file.read_text())
             except (OSError, ValueError):  # it has ended meanwhile, or may not be read
                 continue
+            if len(self._files) < MOST_OPEN:
+                self._files[name] = file
+            yield int(name), stat
 
 
 # Inode number of the first PID namespace, constant since Linux 3.8 (PROC_PID_INIT_INO, include/linux/proc_ns.h).
@@ -95,7 +118,7 @@ class Family:
     """
 
     def __init__(self, pid: int, root: Root = HOST, now: Callable[[], float] = time.monotonic) -> None:
-        self._root, self._now = root, now
+        self._root, self._now, self._everybody = root, now, Everyone(root)
         self._members: dict[int, str] = {pid: ""}  # start time by process id; "" if unknown
         self._searched_s = self._listed_s = float("-inf")
         self._used_ticks = 0
@@ -119,7 +142,7 @@ class Family:
     def _search(self) -> None:
         children: dict[int, list[int]] = {}
         living: dict[int, str] = {}
-        for pid, stat in everyone(self._root):
+        for pid, stat in self._everybody.read():
             living[pid] = stat.began
             children.setdefault(stat.parent, []).append(pid)
         found = [pid for pid, began in self._members.items() if began in ("", living.get(pid))]
@@ -163,7 +186,7 @@ class Family:
 Use = Mapping[tuple[int, str], tuple[str, int]]  # by (process id, start time): name, and ticks used
 
 
-def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use, dict[str, int]]:
+def split_processes(ours: set[int], everybody: Everyone) -> tuple[list[int], Use, dict[str, int]]:
     """Return `(children, use, pages)`, which describe all processes but ours. `ours` are the ids of our processes.
 
     `children` are the ids of the other processes whose parent is one of ours. All remaining processes are in `use` and
@@ -172,7 +195,7 @@ def split_processes(ours: set[int], root: Root = HOST) -> tuple[list[int], Use, 
     """
     started, others = [], {}
     pages: dict[str, int] = {}
-    for pid, stat in everyone(root):
+    for pid, stat in everybody.read():
         if pid in ours:
             continue
         if stat.parent in ours:
@@ -203,7 +226,7 @@ def parse_cpu_ticks(stat: str) -> tuple[int, int]:
 
     `stat` is the text of /proc/stat. Raises ValueError if it is something else.
     """
-    name, *fields = stat.split("\n", 1)[0].split() or [""]
+    name, *fields = stat.partition("\n")[0].split() or [""]
     if name != "cpu" or len(fields) < 8:
         raise ValueError("no whole cpu line at its head")
     ticks = [parse_int(field) for field in fields]
@@ -224,7 +247,7 @@ def count_cpus(stat: str) -> int:
 
     `stat` is the text of /proc/stat.
     """
-    return len(_CPU.findall(stat)) or MAX_CPUS
+    return stat.count("\ncpu") or MAX_CPUS  # all but the first line, which is of all CPUs together
 
 
 def parse_counters(text: str) -> dict[str, int]:

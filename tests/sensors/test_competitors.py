@@ -2,13 +2,15 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from edgetop.sensors.competitors import AGAIN_S, EVERY_S, HIDDEN, Competitors
-from edgetop.sensors.process_table import why_unseen
+from edgetop.sensors.process_table import MOST_OPEN, Everyone, why_unseen
 from edgetop.sensors.root import Root
 from edgetop.sensors.sampler import read_source
 from edgetop.sensors.sensor_protocol import Gap, SensorEvent
@@ -308,3 +310,16 @@ def test_the_program_whose_memory_rose_most_is_named_once_until_it_rises_on(tmp_
     assert [told() for _ in range(5)] == [[]] * 5  # an eighth more
     machine.pages[82] = 300 * pages
     assert told() == [MemoryTaken("chromium", 560.0, 260.0)]
+
+
+def test_the_files_of_processes_stay_open_until_they_end() -> None:
+    root = Root()
+    everybody = Everyone(root)
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    for _ in range(2):
+        assert dict(everybody.read())[process.pid].parent == os.getpid()
+    assert 0 < root.open_files <= MOST_OPEN
+    process.communicate(b"\n")
+    assert process.pid not in dict(everybody.read())
+    del everybody
+    assert root.open_files == 0
