@@ -180,8 +180,10 @@ class SessionState:
         Later calls add no second warning. `types` has the number of such operators by type. `inputs` has, by type, the
         names of the inputs that matter; a type that is missing may depend on any input.
         """
+        if self._dependence_reported or not types:
+            return
         made_up = list(filter(is_made_up, self.manifest.load.input.split(", ")))
-        if self._dependence_reported or not types or not made_up:
+        if not made_up:
             return
         sources = self._spec.inputs
         made = {one: {name for name in names if is_made_up(source_for(name, sources))} for one, names in inputs.items()}
