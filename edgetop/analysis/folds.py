@@ -520,7 +520,8 @@ class Folds:
     def growth_view(self) -> GrowthView:
         """Return how the engine's memory grew over the measured phase."""
         is_over = self.progress.view().phase == "over"  # After the end, memory cannot fill up any more.
-        return self.growth.view(self.progress.measured_until_ns, None if is_over else self.memory_left_mib())
+        left_mib = None if is_over else self.memory_left_mib()
+        return self.growth.view(self.progress.measured_until_ns, left_mib, is_over=is_over)
 
     @once
     def precision_view(self) -> PrecisionView:

@@ -27,6 +27,8 @@ from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
 
+# While a session runs, the growth is measured every eight seconds at most: it changes slowly, and takes 0.5 ms each time.
+RUNNING_S = 8
 ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
 
 # Growth that is a leak. Choice: 24 MiB a day; a month of it fills a small board. Larger: slow leaks pass; smaller:
@@ -239,15 +241,18 @@ class MemoryGrowth:
         kib = np.rint(np.clip(mib, 0, 2**32) * 1024 * count).astype(np.int64)
         self._held[name].add(t_ns // NS, np.column_stack([kib, count.astype(np.int64)]))
 
-    def view(self, until_ns: int, room_mib: float | None = None) -> GrowthView:
+    def view(self, until_ns: int, room_mib: float | None = None, *, is_over: bool = True) -> GrowthView:
         """Return the growth up to the session time `until_ns`, in ns.
 
-        `room_mib`: how much more memory the engine may use, in MiB; None if unknown.
+        `room_mib`: how much more memory the engine may use, in MiB; None if unknown. `is_over`: whether the session is
+        over. Otherwise, the growth may be some seconds older.
         """
         name = ANONYMOUS if len(self._held[ANONYMOUS].sums()) else RESIDENT
         blocks = self._held[name]
         # Only complete blocks count: the last one may still change.
         whole = min(len(blocks.sums()) - 1, (until_ns // NS - blocks.first_s) // blocks.width_s)
+        if not is_over and whole > 0:
+            whole -= whole % max(1, RUNNING_S // blocks.width_s)
         seen = (whole, blocks.width_s, self._phases.measured_from_ns or -1)
         if seen != self._judged_for:
             self._judged_for, self._view = seen, self._judged(name, whole)

@@ -38,7 +38,7 @@ LEAST_BEYOND = 5.0
 NOTICED = 2.3
 COARSE = 0.1  # If one bucket holds this share of all inferences, positions within it are unknown.
 ROWS_AT_ONCE = 4096  # Rows folded at once; their histograms have at most a million buckets.
-LEAST_AGE_S, MOST_AGE_S = 4, 16  # While the session measures, an estimate is used for at least and at most this long.
+LEAST_AGE_S, MOST_AGE_S = 8, 16  # While the session measures, an estimate is used for at least and at most this long.
 
 Interval = tuple[float, float]
 
@@ -146,7 +146,7 @@ class Precision:
 
         `session`: the latency statistics; None if nothing was measured. `buckets`: the latency histogram of the
         session. `is_final`: False returns an earlier estimate if it is not too old, which saves time. Its greatest age
-        is 4 to 16 s, depending on the length of the session.
+        is 8 to 16 s, depending on the length of the session.
         """
         if session is None or self._first is None:
             return UNJUDGED

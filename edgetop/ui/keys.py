@@ -136,28 +136,39 @@ class FooterEntry(Generic[ScreenT_contra]):
     commands: tuple[Command[ScreenT_contra], ...]
 
 
-def footer_entries(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[FooterEntry[ScreenT]]:
-    """Return the entries of the last line of the screen.
+class FooterGroup(NamedTuple):
+    """Commands that share an entry of the last line of the screen, and what gives the entry its words."""
+
+    keys: str
+    commands: tuple[Command[Any], ...]
+
+
+def footer_groups(commands: Iterable[Command[Any]]) -> list[FooterGroup]:
+    """Return the commands of each possible entry of the last line of the screen.
 
     Commands share an entry if their `footer` is the same object. Words that are equal by chance, such as the span of
     the timelines and the window of the percentiles, are entries of their own.
     """
-    grouped: dict[str | Callable[[ScreenT], str], list[Command[ScreenT]]] = {}
+    grouped: dict[str | Callable[[Any], str], list[Command[Any]]] = {}
     for command in commands:
         if command.footer:
             grouped.setdefault(command.footer, []).append(command)
-    entries = []
+    groups = []
     for each in grouped.values():
-        if words := each[0].footer_words(screen):
-            keys = [footer_key(command) for command in each]
-            shown = f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys)
-            entries.append(FooterEntry(shown, words, tuple(each)))
-    return entries
+        keys = [footer_key(command) for command in each]
+        groups.append(FooterGroup(f"{keys[0]}-{keys[-1]}" if len(keys) > 2 else "".join(keys), tuple(each)))
+    return groups
+
+
+def footer_entries(groups: Iterable[FooterGroup], screen: Any) -> list[FooterEntry[Any]]:
+    """Return the entries of the last line of the screen now. A group without words now has no entry."""
+    worded = ((group, group.commands[0].footer_words(screen)) for group in groups)
+    return [FooterEntry(group.keys, words, group.commands) for group, words in worded if words]
 
 
 def footer_keys(commands: Iterable[Command[ScreenT]], screen: ScreenT) -> list[tuple[str, str]]:
     """Return (key, words) pairs for the last line of the screen, such as `("q", "leave")` or `("zZ", "zoom")`."""
-    return [(entry.keys, entry.words) for entry in footer_entries(commands, screen)]
+    return [(entry.keys, entry.words) for entry in footer_entries(footer_groups(commands), screen)]
 
 
 def footer_key(command: Command[Any]) -> str:

@@ -11,7 +11,7 @@ from edgetop.analysis.analysis import MonitorView
 from edgetop.feeds.feed_protocol import Can, Feed, Transport
 from edgetop.formatting import clean
 from edgetop.ui.characters import CharacterSet
-from edgetop.ui.keys import Command, FooterEntry, footer_entries, footer_key
+from edgetop.ui.keys import Command, FooterEntry, FooterGroup, footer_entries, footer_groups, footer_key
 from edgetop.ui.layout import HEADER_ROWS, Place, is_tiny
 from edgetop.ui.pane_widget import BorderWidget, LineWidget
 from edgetop.ui.panes.header import (
@@ -71,6 +71,7 @@ class ScreenFrame:
         self._screen = screen
         self._is_first_line_only = False
         self._below: tuple[Area | None, list[Line]] = None, []  # the last lines of the header below its first one
+        self._groups: tuple[Can | None, list[FooterGroup]] = None, []  # of the last line, and for which abilities
         self.header = BorderWidget(self._header_lines, theme, characters, self._press_header, id="header")
         self.status = BorderWidget(self._status_lines, theme, characters, self._press_key, id="status")
         self.transport = BorderWidget(self._transport_lines, theme, characters, self._seek_to_cell, id="transport")
@@ -149,7 +150,10 @@ class ScreenFrame:
         return [status_line(self._screen.live, area, [(one.keys, one.words) for one in self._entries()])]
 
     def _entries(self) -> list[FooterEntry[Any]]:
-        return footer_entries(self._screen.present_commands(), self._screen)
+        can = self._screen.feed.can
+        if self._groups[0] != can:
+            self._groups = can, footer_groups(self._screen.present_commands())
+        return footer_entries(self._groups[1], self._screen)
 
     def _press_key(self, event: Click) -> None:
         """Handle a click on the keys in the last line: run the command of the key under the mouse.

@@ -152,35 +152,47 @@ class Evidence:
         self.channels, self.tallies = channels, [known.get(channel.name) or _unread(channel) for channel in channels]
 
     def _count(self, held: Floats, was_read: Bools, is_slow: Bools) -> None:
-        beyond = np.zeros((len(self.channels), len(is_slow)), np.bool_)
-        for place, (channel, tally) in enumerate(zip(self.channels, self.tallies, strict=True)):
-            values = channel.values(held)
-            with np.errstate(invalid="ignore"):  # the threshold may be NaN
-                beyond[place] = values <= tally.threshold if channel.falls else values >= tally.threshold
-            self._note_first(tally, beyond[place], np.logical_or.reduce(was_read[list(channel.rows)]))
-            known = is_slow & ~np.isnan(values)
-            if known.any():
-                tally.known += int(np.count_nonzero(known))
-                tally.sum_milli += int(np.rint(np.clip(values[known], -_HUGE, _HUGE) * 1000).astype(np.int64).sum())
-                tally.beyond += int(np.count_nonzero(beyond[place] & known))
-                farthest = float(values[known].min() if channel.falls else values[known].max())
-                far = np.fmin if channel.falls else np.fmax
-                tally.most = float(far(tally.most, farthest))
-        self.seconds += int(np.count_nonzero(is_slow))
-        for cause, explains in self._explained(beyond).items():
-            self.explained[cause] += int(np.count_nonzero(explains & is_slow))
+        """Count the seconds in `is_slow` in which each signal was beyond its usual range.
 
-    def _note_first(self, tally: Tally, beyond: Bools, was_read: Bools) -> None:
+        All signals are compared in one array: a call of numpy takes a microsecond, however few the seconds are.
+        """
+        pairs = tuple(self.pairs)
+        values = np.array([channel.values(held) for channel, _ in pairs])
+        falls = np.array([[channel.falls] for channel, _ in pairs])
+        threshold = np.array([[tally.threshold] for _, tally in pairs])  # NaN: never beyond it
+        with np.errstate(invalid="ignore"):
+            beyond = np.where(falls, values <= threshold, values >= threshold)
+        known = is_slow & ~np.isnan(values)
+        milli = np.rint(np.clip(np.where(known, values, 0.0), -_HUGE, _HUGE) * 1000).astype(np.int64).sum(axis=1)
+        sign = np.where(falls, -1.0, 1.0)
+        farthest = np.where(known, values * sign, -np.inf).max(axis=1, keepdims=True) * sign
+        counts = np.stack([known.sum(axis=1), milli, (beyond & known).sum(axis=1)], axis=1).tolist()
+        figures = zip(beyond.tolist(), counts, farthest.ravel().tolist(), strict=True)
+        read = was_read.tolist()
+        for (channel, tally), (of_signal, (count, added, is_beyond), far) in zip(pairs, figures, strict=True):
+            rows = [read[row] for row in channel.rows]
+            self._note_first(tally, of_signal, rows[0] if len(rows) == 1 else list(map(any, zip(*rows, strict=True))))
+            if count:
+                tally.known += count
+                tally.sum_milli += added
+                tally.beyond += is_beyond
+                tally.most = far if math.isnan(tally.most) else (min if channel.falls else max)(tally.most, far)
+        self.seconds += int(np.count_nonzero(is_slow))
+        slow = _bits(is_slow[np.newaxis])[0]
+        for cause, explains in self._explained(_bits(beyond)).items():
+            self.explained[cause] += (explains & slow).bit_count()
+
+    def _note_first(self, tally: Tally, beyond: list[bool], was_read: list[bool]) -> None:
         upto = len(beyond)
-        if tally.first_s == NEVER and beyond.any():
-            upto = int(np.argmax(beyond))
+        if tally.first_s == NEVER and True in beyond:
+            upto = beyond.index(True)
             tally.first_s = self.until_s + upto
-        read = np.flatnonzero(was_read[:upto])
         if tally.before_s == NEVER and tally.first_s != NEVER:
-            tally.before_s = self.until_s + int(read[-1]) if len(read) else tally.last_read_s
-        read = np.flatnonzero(was_read)
-        if len(read):
-            tally.last_read_s = self.until_s + int(read[-1])
+            last = _last(was_read[:upto])
+            tally.before_s = tally.last_read_s if last is None else self.until_s + last
+        last = _last(was_read)
+        if last is not None:
+            tally.last_read_s = self.until_s + last
 
     def began_with_it(self, tally: Tally) -> bool:
         """Whether the signal left its usual range within 3 s of the start of the slowdown.
@@ -242,37 +254,45 @@ class Evidence:
         ]  # fmt: skip
         return max(rose_s, min(clear_s, default=NEVER) + 1)
 
-    def _explained(self, beyond: Bools) -> dict[Cause, Bools]:
-        """Return which seconds each cause explains: a dict by cause, with arrays of one element per second.
+    def _explained(self, beyond: Sequence[int]) -> dict[Cause, int]:
+        """Return which seconds each cause explains: a dict by cause, with a bit for each second.
 
-        `beyond` has the shape (signals, seconds). An element is True if the signal is beyond its usual range in that
-        second.
+        `beyond` has an integer for each signal. A bit is set if the signal is beyond its usual range in that second.
         """
-        nothing = np.zeros(beyond.shape[1], np.bool_)
-        explained: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)
-        limits: dict[Cause, Bools] = dict.fromkeys(CAUSES, nothing)  # in force, no matter since when
-        clock, cpu_caps, other_caps = nothing, nothing, nothing
-        of_clocks: dict[Cause, Bools] = {}
+        explained: dict[Cause, int] = dict.fromkeys(CAUSES, 0)
+        limits: dict[Cause, int] = dict.fromkeys(CAUSES, 0)  # in force, no matter since when
+        clock = cpu_caps = other_caps = 0
+        of_clocks: dict[Cause, int] = {}
         for channel, tally, is_beyond in zip(self.channels, self.tallies, beyond, strict=True):
-            fresh = is_beyond if self.began_with_it(tally) else nothing
-            held = is_beyond if self.held_at_it(tally) else nothing
+            fresh = is_beyond if self.began_with_it(tally) else 0
+            held = is_beyond if self.held_at_it(tally) else 0
             if channel.role == "proof":
-                explained[channel.cause] = explained[channel.cause] | fresh
-                limits[channel.cause] = limits[channel.cause] | held
+                explained[channel.cause] |= fresh
+                limits[channel.cause] |= held
             elif channel.role == "trip":
-                limits[channel.cause] = limits[channel.cause] | held
+                limits[channel.cause] |= held
             elif channel.role != "load":
-                clock = clock | fresh
-                of_clocks[channel.cause] = of_clocks.get(channel.cause, nothing) | fresh
+                clock |= fresh
+                of_clocks[channel.cause] = of_clocks.get(channel.cause, 0) | fresh
                 if channel.role == "cap" and channel.name.startswith("freqcap/cpu"):
-                    cpu_caps = cpu_caps | fresh
+                    cpu_caps |= fresh
                 elif channel.role == "cap":
-                    other_caps = other_caps | fresh
+                    other_caps |= fresh
         for cause in LIMITS:
-            explained[cause] = explained[cause] | (clock & limits[cause])
+            explained[cause] |= clock & limits[cause]
         # A power mode limits several units at once, a user or a governor one.
-        explained["power-cap"] = explained["power-cap"] | (cpu_caps & other_caps)
+        explained["power-cap"] |= cpu_caps & other_caps
         return explained | of_clocks
+
+
+def _bits(rows: Bools) -> list[int]:
+    """Return each row of `rows` as an integer with a bit for each second, so that rows can be combined quickly."""
+    return [int.from_bytes(row.tobytes(), "big") for row in np.packbits(rows, axis=1)]
+
+
+def _last(of: list[bool]) -> int | None:
+    """Return the index of the last True, or None if there is none."""
+    return next((place for place in range(len(of) - 1, -1, -1) if of[place]), None)
 
 
 def _begin(channel: Channel, held: Floats, was_read: Bools, begin_s: int, unusual: Bools | None = None) -> Tally:
