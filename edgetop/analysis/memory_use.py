@@ -27,7 +27,7 @@ from edgetop.session.phases import Phases
 from edgetop.session.records import middles_ns, of_sensors
 from edgetop.session.seconds import NS
 
-# While a session runs, the growth is measured every eight seconds at most: it changes slowly, and takes 0.5 ms each time.
+# While a session runs, the growth is measured every eight seconds at most. It changes slowly, and takes 0.5 ms.
 RUNNING_S = 8
 ANONYMOUS, SWAPPED, RESIDENT = "mem/rss-anon", "mem/swap", "mem/rss"
 

@@ -153,21 +153,21 @@ def _pieces(text: str) -> list[tuple[str, int]]:
 
 def _parts(before: list[Cell], now: list[Cell]) -> list[tuple[int, int]]:
     parts: list[tuple[int, int]] = []
-    count, end = len(now), -MOVE_BYTES - 1
+    count, start, end = len(now), 0, -MOVE_BYTES - 1
     # Styles are compared by identity, since Rich takes a microsecond to compare two that differ.
     pairs = enumerate(zip(before, now, strict=True))
-    differing = [i for i, ((old, was), (new, of)) in pairs if old != new or was is not of]
-    for place in differing:
+    for place in [i for i, ((old, was), (new, of)) in pairs if old != new or was is not of]:
         is_single = now[place][0] and (place + 1 == count or now[place + 1][0])
         begin, until = (place, place + 1) if is_single else _whole(now, place)
         if begin <= end:
-            parts[-1] = parts[-1][0], max(until, end)
+            end = max(until, end)
         elif begin - end <= MOVE_BYTES and len("".join([text for text, _ in now[end:begin]]).encode()) <= MOVE_BYTES:
-            parts[-1] = parts[-1][0], until  # sending the cells between is not more expensive than skipping them
+            end = until  # sending the cells between is not more expensive than skipping them
         else:
-            parts.append((begin, until))
-        end = parts[-1][1]
-    return parts
+            if end >= 0:
+                parts.append((start, end))
+            start, end = begin, until
+    return [*parts, (start, end)] if end >= 0 else parts
 
 
 def _whole(now: list[Cell], place: int) -> tuple[int, int]:
@@ -232,12 +232,13 @@ def written(parts: Iterable[Part], console: Console) -> str:
     """
     sent: list[str] = []
     colours = COLOR_SYSTEMS[console.color_system or "truecolor"]  # the same default as Textual's strips
+    known = _known_codes.setdefault(colours.value, {})
     in_force, style, is_blank = _PLAIN_CODES, None, False  # `style`: of the last cell, whose codes are in force
     for x, y, cells in parts:
         sent.append(f"\x1b[{y + 1};{x + 1}H")
         for text, of in cells:
             if of is not style or (is_blank and text != " "):
-                codes, style, is_blank = _codes(of, colours), of, False
+                codes, style, is_blank = (known.get(id(of)) or _codes(of, colours, known))[1], of, False
                 if text == " " and not (codes.attributes or in_force.attributes):  # a blank shows no foreground
                     is_blank = codes.foreground != in_force.foreground
                     codes = _Codes("", in_force.foreground, codes.background) if is_blank else codes
@@ -259,21 +260,19 @@ class _Codes(NamedTuple):
 _PLAIN_CODES = _Codes("", "", "")
 
 
-def _codes(style: Style | None, colours: ColorSystem) -> _Codes:
-    """Return the codes of a style. They are looked up by identity, since Rich takes a microsecond to hash a style."""
-    if style is None:
-        return _PLAIN_CODES
-    known = _known_codes.get((id(style), colours))
-    if known is not None:
-        return known[1]
-    if len(_known_codes) >= MOST_CODES:
-        _known_codes.clear()
-    codes = _made_codes(style, colours)
-    _known_codes[id(style), colours] = style, codes
-    return codes
+_Known = tuple[Style | None, _Codes]
 
 
-_known_codes: dict[tuple[int, ColorSystem], tuple[Style, _Codes]] = {}  # holds each style, so that its id stays its own
+def _codes(style: Style | None, colours: ColorSystem, known: dict[int, _Known]) -> _Known:
+    """Return a style and its codes. They are looked up by identity, since Rich takes a microsecond to hash a style."""
+    if len(known) >= MOST_CODES:
+        known.clear()
+    found = known[id(style)] = style, _PLAIN_CODES if style is None else _made_codes(style, colours)
+    return found
+
+
+# By the value of a colour system, and the id of a style: holds each style, so that its id stays its own.
+_known_codes: dict[int, dict[int, _Known]] = {}
 
 
 def _made_codes(style: Style, colours: ColorSystem) -> _Codes:

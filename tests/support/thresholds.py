@@ -117,8 +117,8 @@ NO_THRESHOLDS = {
         device_fit.MOST_LOG energy.DUST equal_size.BEYOND
         equal_size.LARGEST_LOG heat_forecast.PACES_S heat_forecast.RUNNING_S heat_forecast.SLOWEST_S
         input_shapes.QUANTILES latency_heat.LEAST_INFERENCES levels.OF_FIVE levels.OF_MEDIANS levels.SURE
-        levels._PER_MAD memory_use.RUNNING_S memory_use.Z_975 meter_errors.COVERAGE miss_risk.ENDS miss_risk.LEAST_BLOCKS
-        miss_risk.MOST_SHAPE miss_risk.RESAMPLES operator_counts.NORMAL_95
+        levels._PER_MAD memory_use.RUNNING_S memory_use.Z_975 meter_errors.COVERAGE miss_risk.ENDS
+        miss_risk.LEAST_BLOCKS miss_risk.MOST_SHAPE miss_risk.RESAMPLES operator_counts.NORMAL_95
         operator_energy.BETWEEN operator_energy.BLOCKS operator_energy.BORDER
         operator_energy.DRAWS operator_energy.LEARNED operator_energy.PHASES operator_energy.T_7
         operators.BASELINE_BURSTS operators.LEAST_NEIGHBOURS operators.NEIGHBOURS operators.RESOLUTION_NS
