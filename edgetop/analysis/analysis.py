@@ -3,7 +3,6 @@
 Each part of a view is computed when it is first read. A part that nobody reads costs nothing.
 """
 
-import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -281,8 +280,8 @@ class MonitorView:
 
         For example, `view.replaced(memory=memory)` has another memory part.
         """
-        twin = copy.copy(self)
-        vars(twin).update(parts)
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self), **parts)
         return twin
 
 

@@ -244,5 +244,5 @@ def _added(
     """Return arrays `(bucket, counts)` in which each bucket occurs once, ascending, with the sum of its counts."""
     base = int(bucket.min())
     dense = np.bincount(bucket.astype(np.int64) - base, counts)
-    place = np.flatnonzero(dense)
+    (place,) = dense.nonzero()
     return (place + base).astype(np.int16), dense[place].astype(np.int64)

@@ -41,7 +41,7 @@ def hold_last(values: Floats, most: int | None = None) -> Floats:
     """
     column = np.arange(values.shape[1])
     last = np.maximum.accumulate(np.where(np.isnan(values), 0, column), axis=1)
-    held = np.take_along_axis(values, last, axis=1)
+    held = values[np.arange(len(values))[:, np.newaxis], last]
     if most is not None:
         held[column - last > most] = np.nan
     return held

@@ -68,14 +68,14 @@ def percentiles(
     `counts` has the count of each bucket, beginning with bucket `first_bucket`. `lowest_ns` and `highest_ns` are the
     exact extremes of the latencies, and limit the results. Raises ValueError if the histogram is empty.
     """
-    bucket = np.flatnonzero(counts)
+    (bucket,) = counts.nonzero()
     held = counts[bucket]
-    cumulative = np.cumsum(held)
+    cumulative = held.cumsum()
     if not len(cumulative):
         raise ValueError("an empty histogram has no percentiles")
     total = int(cumulative[-1])
     ranks = [nearest_rank(total, quantile) + 1 for quantile in quantiles]
-    places = np.searchsorted(cumulative, ranks)
+    places = cumulative.searchsorted(ranks)
     low, high = lower_edge_ns(bucket[places] + first_bucket + np.array([[0], [1]])).astype(np.float64)
     within = (np.asarray(ranks) - (cumulative[places] - held[places]) - 0.5) / held[places]
     return tuple(float(min(max(value, lowest_ns), highest_ns)) for value in (low + (high - low) * within).tolist())

@@ -195,7 +195,7 @@ def of_sensors(readings: Readings, places: Collection[int]) -> Readings:
         for place in places:
             is_wanted |= sensor == place
         begin += len(piece)
-    return np.asarray(readings.take(np.flatnonzero(wanted)))
+    return np.asarray(readings.take(wanted.nonzero()[0]))
 
 
 class Overlap:

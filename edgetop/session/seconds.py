@@ -91,7 +91,7 @@ class Seconds:
 
     def before(self, t_ns: int) -> int:
         """Return the number of rows whose second begins before `t_ns`."""
-        return int(np.searchsorted(self.rows["t_ns"], t_ns))
+        return int(self.rows["t_ns"].searchsorted(t_ns))
 
     def between(self, begin: int, end: int) -> "Seconds":
         """Return the rows at positions `begin` to `end - 1`, without a copy."""
@@ -262,13 +262,22 @@ def concatenate(parts: Sequence[Seconds]) -> Seconds:
     having = next((part.tokens for part in parts if part.tokens is not None), None)
     return Seconds(
         np.concatenate([part.rows for part in parts], dtype=SECOND),  # without dtype it is slow
-        _offsets(np.concatenate([np.diff(part.offsets) for part in parts])),
+        _joined_offsets([part.offsets for part in parts]),
         np.concatenate([part.bucket for part in parts]),
         np.concatenate([part.bucket_count for part in parts]),
         response,
         streams,
         None if having is None else having.joined(parts),
     )
+
+
+def _joined_offsets(parts: Sequence[npt.NDArray[np.int32]]) -> npt.NDArray[np.int32]:
+    """Return the offsets of several tables in their concatenation. Each part begins at 0."""
+    joined, end = [parts[0]], parts[0][-1]
+    for offsets in parts[1:]:
+        joined.append(offsets[1:] + end)
+        end = joined[-1][-1]
+    return np.concatenate(joined, dtype=np.int32)
 
 
 def _joined_streams(parts: Sequence[Seconds], *, has_response: bool) -> StreamSeconds:

@@ -148,8 +148,8 @@ class Detector:
             self._judge(relative(windows[place:], self.baseline), relative(points, self.baseline))
 
     def _build_baseline(self, window: Windows, points: Points) -> None:
-        self.windows = np.concatenate([self.windows, window])
-        self.points = np.concatenate([self.points, points])
+        self.windows = np.concatenate([self.windows, window], dtype=WINDOW)
+        self.points = np.concatenate([self.points, points], dtype=POINT)
         baseline, wanted_s = find_baseline(self.points, int(window["end_s"][0]))
         if baseline is not None:
             self.compare_with(baseline)
@@ -167,7 +167,7 @@ class Detector:
         self._judge(windows[~inside], points[later])
 
     def _judge(self, windows: Windows, points: Points) -> None:
-        self.points = np.concatenate([self.points, points])
+        self.points = np.concatenate([self.points, points], dtype=POINT)
         while len(windows):
             done = self._follow(windows) if self.open else self._watch(windows)
             windows = windows[done:]
@@ -185,7 +185,7 @@ class Detector:
             windows = windows[: self.noise.wanted + calm // EVERY * EVERY]
             slow = slow[slow < len(windows)]
         before = len(self.windows)
-        joined = np.concatenate([self.windows, windows])
+        joined = np.concatenate([self.windows, windows], dtype=WINDOW)
         for place in slow.tolist():
             upto = before + place + 1
             known = joined[max(0, upto - MAX_WINDOWS) : upto]
@@ -418,7 +418,7 @@ class Detector:
         Return how many windows were searched. The caller must search the rest in further calls.
         """
         span, before = self.spans[-1], len(self.windows)
-        known = np.concatenate([self.windows, windows])
+        known = np.concatenate([self.windows, windows], dtype=WINDOW)
         for place, window in enumerate(map(SlowWindow._make, windows.tolist())):
             upto = before + place + 1
             self._count_calm(span, window)

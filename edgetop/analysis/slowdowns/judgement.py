@@ -30,7 +30,7 @@ from edgetop.analysis.slowdowns.stages import Stage, Stages
 from edgetop.analysis.slowdowns.stalls import lost_ms, with_felt
 from edgetop.analysis.slowdowns.throttle_spans import FLICKER_S
 from edgetop.session.median import median
-from edgetop.session.seconds import NO_SECONDS, NS
+from edgetop.session.seconds import NO_SECONDS, NS, SECOND
 from edgetop.session.typed_json import NOT_EXPORTED
 
 # Log-likelihood ratio that a slowdown without a cause needs. A known cause lowers it, by its confidence, to that of a
@@ -90,7 +90,7 @@ class Judgement:
             self.opening_s = int(rows["t_ns"][0]) // NS
         if self.opening_s is None:
             return
-        self.waiting = np.concatenate([self.waiting, rows]) if len(self.waiting) else rows
+        self.waiting = np.concatenate([self.waiting, rows], dtype=SECOND) if len(self.waiting) else rows
         if not self.is_opened:
             if until_s < self.opening_s + LIMITED_OPENING_S:
                 return

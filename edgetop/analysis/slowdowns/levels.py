@@ -89,7 +89,7 @@ class WindowCutter:
             windows["level"] = levels(rows["p50_ns"])
             points["second"], points["level"] = second, windows["level"]
             return windows, points
-        rows = np.concatenate([self.pending, rows])
+        rows = np.concatenate([self.pending, rows], dtype=SECOND) if len(self.pending) else rows
         window, pending_from = _grouped(rows["count"].tolist())
         self.pending = rows[pending_from:]
         is_used = window >= 0

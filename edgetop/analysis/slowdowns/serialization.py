@@ -33,7 +33,7 @@ def fork(value: T) -> T:
     names = _mutable_fields(kind)
     if names is None:
         return value
-    other: Any = object.__new__(kind)
+    other: object = object.__new__(kind)
     for name in names:
         part = getattr(value, name)
         setattr(other, name, part if type(part) in _SCALARS else fork(part))

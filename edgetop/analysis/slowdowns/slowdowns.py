@@ -24,7 +24,7 @@ from edgetop.session.batch import Batch
 from edgetop.session.by_stream import ByStream
 from edgetop.session.event_kinds import Competing, GpuCompeting, MemoryTaken
 from edgetop.session.phases import Phases
-from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS
+from edgetop.session.seconds import MOST_EMPTY_S, NO_SECONDS, NS, SECOND
 from edgetop.session.typed_json import Document
 
 SETTLED_AT_ONCE_S = 8  # Least number of seconds settled at once, since each settling costs the same.
@@ -98,7 +98,7 @@ class Slowdowns(TracksReader):
             self._ahead = None
         if len(rows) or len(batch.readings) or batch.events:
             self._view = self._newest_tail = None
-        self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]])
+        self._rows = np.concatenate([self._rows, rows[rows["t_ns"] >= self._newest_s * NS]], dtype=SECOND)
         settled_s = self._newest_s - LATE_S
         self.signals.events.forget(settled_s)
         if settled_s >= self.settled_s + SETTLED_AT_ONCE_S:

@@ -36,7 +36,7 @@ from edgetop.session.batch import Batch, merge
 from edgetop.session.event_kinds import SessionOver, ThrottleBegan, ThrottleEnded
 from edgetop.session.events import Event
 from edgetop.session.phases import Phases
-from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_REQUESTS
+from edgetop.session.records import NO_INFERENCES, NO_READINGS, NO_REQUESTS, READING
 from edgetop.session.seconds import NS
 from edgetop.session.typed_json import Document, JsonValue
 
@@ -159,12 +159,13 @@ class Throttles(TracksReader):
         if self._is_mixed:  # the medians of several models together tell nothing: the effect on latency is unknown
             self._rows = self._rows[:0]
         elif len(counted):
-            self._rows = np.concatenate([self._rows, counted[list(ROW.names or ())].astype(ROW)])
+            self._rows = np.concatenate([self._rows, counted[list(ROW.names or ())].astype(ROW)], dtype=ROW)
         aggregates = batch.aggregates[batch.aggregates["sensor"] < len(board.infos)]
         if len(aggregates):
             self._spans.cover(aggregates, board)
         readings = batch.readings[batch.readings["sensor"] < len(board.infos)]
-        self._signals = np.concatenate([self._signals, readings[board.is_of_spans[readings["sensor"]]]])
+        signals = readings[board.is_of_spans[readings["sensor"]]]
+        self._signals = np.concatenate([self._signals, signals], dtype=READING)
         settled_ns = self._tracks.newest_s * NS - LATE_S * NS
         if settled_ns >= self._spans.settled_ns + SETTLED_AT_ONCE_NS:
             self._settle(self._spans, settled_ns, settled_ns - HOLD_NS, board)
@@ -204,8 +205,12 @@ class Throttles(TracksReader):
         return not (spans.spans or in_force.any() or is_settled_in_force)
 
     def _make_view(self, board: Board) -> ThrottlesView:
-        spans = fork(self._spans)
-        self._settle(spans, self._now_ns, self._now_ns + NS, board)
+        if self.is_quiet:  # only the best clock may have changed
+            spans = replace(self._spans)
+            spans.measure(self._tracks, self._rows[:0], self._now_ns + NS, board)
+        else:
+            spans = fork(self._spans)
+            self._settle(spans, self._now_ns, self._now_ns + NS, board)
         tracks = self._tracks.views()
         clock_mhz = max((tracks[place].value or 0.0 for place in self._read_now(board.clocks)), default=None)
         best_mhz = _best_mhz(spans, board, tracks, clock_mhz)

@@ -1,7 +1,6 @@
 """The types that describe a pane: how it is drawn, its place and size, and the entries of its list."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from edgetop.analysis.analysis import MonitorView
 from edgetop.formatting import clean
@@ -53,7 +52,9 @@ class Area:
     def resized(self, width: int | None = None, height: int | None = None) -> "Area":
         """Return a copy with another width, another height or both. None keeps the present one."""
         width, height = (self.width if width is None else width), (self.height if height is None else height)
-        return replace(self, width=width, height=height)
+        return Area(
+            width, height, self.characters, self.listing, self.is_stacked, self.cursor_s, self.y_zoom
+        )  # `replace` takes four times as long
 
 
 @frozen
