@@ -148,6 +148,13 @@ def test_the_memory_of_edgetop_itself_is_not_the_engines() -> None:
     assert view_of(100 + np.arange(600) * 0.02, ids=("mem/edgetop",)) == GrowthView()
 
 
+@pytest.mark.parametrize(("seconds", "as_of_s"), [(112, 112), (119, 112), (120, 120), (240, 240)])
+def test_a_running_session_has_the_growth_of_some_seconds_ago(seconds: int, as_of_s: int) -> None:
+    growth = grown(100 + np.sqrt(np.arange(seconds + 1)))
+    assert growth.view(seconds * NS, is_over=False) == growth.view(as_of_s * NS)
+    assert growth.view(seconds * NS).mib_per_h
+
+
 def test_the_time_that_is_left_is_what_is_left_by_the_rate() -> None:
     growth = grown(100 + np.arange(600) * 0.02)
     assert growth.view(600 * NS, 144.0).hours_left == pytest.approx(2.0, rel=0.01)

@@ -328,6 +328,11 @@ def test_of_several_cpus_the_fastest_runs_the_model() -> None:
     assert (found.clock, found.clock_mhz, found.best_mhz) == ("cpu", 2400, 2400)
 
 
+def test_the_best_clock_of_a_board_that_nothing_slows_is_known_at_once() -> None:
+    found = view(whole({FLAG: {0: 0}, CLOCK: {0: 1200, 57: 1700, 58: 1200}}))
+    assert (found.spans, found.clock_mhz, found.best_mhz) == ((), 1200, 1700)
+
+
 def test_a_board_throttled_from_the_start_has_its_allowed_clock() -> None:
     sensors = {FLAG: {0: 1}, CLOCK: {0: 1037}}
     assert view(whole(sensors)).best_mhz == 1728
