@@ -268,6 +268,11 @@ def _works(scope: tuple[str, ...], environment: Mapping[str, str]) -> bool:
     return done.returncode == 0
 
 
+# If the launcher is killed, the shell shows its prompt at once, on the screen of the run, and it disappears with the
+# screen. A shell draws it again only after a key, or if the terminal has another size.
+PROMPT_HINT = "  press Enter for the prompt of your shell"
+
+
 def how_to_come_back(folder: Path) -> str:
     """Return three lines of text: where the run is recorded, how to attach to it, and how to stop it.
 

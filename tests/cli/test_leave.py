@@ -356,7 +356,8 @@ def test_a_run_whose_waiting_process_is_killed_goes_on_detached(is_leader: bool,
         (writer,) = writers_of(folder)
         os.kill(parent_of(writer), signal.SIGKILL)
         if not is_leader:
-            terminal.wait_for("back: 137", "the run continues, recorded in", "edgetop attach one")
+            terminal.wait_for("back: 137", "the run continues, recorded in", "edgetop attach one", "press Enter for")
+            assert terminal.attributes() == terminal.attributes_before
         wait_until(lambda: (folder / LOG).exists() and "p50" in (folder / LOG).read_text())
         assert "\x1b" not in (folder / LOG).read_text()
         assert os.getsid(writer) == writer

@@ -37,7 +37,7 @@ from edgetop.cli.running.session_board import (
     with_one_wire,
 )
 from edgetop.cli.running.session_end import End, end_of
-from edgetop.cli.terminal import Terminal, how_to_come_back
+from edgetop.cli.terminal import PROMPT_HINT, Terminal, how_to_come_back
 from edgetop.cli.viewing import signals_to, why_no_screen
 from edgetop.engines.engine_protocol import Engine
 from edgetop.engines.formats import ModelFile
@@ -410,6 +410,8 @@ def _run_in_background(session: LiveSession, folder: FolderHandle, terminal: Ter
     launcher_died = terminal.has_lost_launcher
     if launcher_died or not session.hung_up:
         print_text(how_to_come_back(folder.name), err=True)
+    if launcher_died:
+        print_text(PROMPT_HINT, err=True)
     try:
         terminal.release(folder.path / LOG, pipes_too=pipes_too)
     except OSError as error:  # such as a full disk: staying on the terminal is better than ending
