@@ -37,6 +37,7 @@ class SessionSensors:
         self._silenced: set[str] = set()  # sources of the engine whose loss was not reported
         self._known = 0  # number of sensors in the manifest
         self._unset: dict[str, None] = {}  # ids of sensors of limits that are not set
+        self._unknown: set[str] = set()  # ids of those of which this was not known for a part of the session
         self._watches: Sequence[Callable[[], Change | None]] = ()  # of the engine's sensors
         self._shift_ns = 0  # time from the first session's origin to that of this one
 
@@ -74,6 +75,7 @@ class SessionSensors:
         """
         for watch in self._watches:
             if change := watch():
+                self._unknown |= self._unset.keys() - {*change.found.unset, *self._board.unset}
                 self._add(change.found)
                 if event := change.event:
                     self._state.add_event(event.body, event.severity, "edgetop", event.message)
@@ -137,4 +139,5 @@ class SessionSensors:
         sensors = self._sampler.sensors
         self._known, known = len(sensors), {info.id for info in sensors}
         self._unset |= dict.fromkeys(found.unset)
-        self._state.sensors_known(sensors, found.missing, tuple(one for one in self._unset if one not in known))
+        unset = (one for one in self._unset if one not in known and one not in self._unknown)
+        self._state.sensors_known(sensors, found.missing, tuple(unset))

@@ -19,7 +19,8 @@ def reader(value: float, *infos: object) -> Reader:
 def test_sources_of_a_changed_cgroup_replace_those_of_the_last_one() -> None:
     clock = ManualClock()
     state = SessionState(make_manifest(), EngineSpec("m.onnx", "onnx"), clock)
-    changes = [Change(Found((reader(2.0, HELD), reader(3.0, LEFT))), SensorEvent(Remark("cgroup-moved"), "moved"))]
+    more = Found((reader(2.0, HELD), reader(3.0, LEFT)), unset=("pressure/cpu-quota",))
+    changes = [Change(more, SensorEvent(Remark("cgroup-moved"), "moved"))]
     watches = (lambda: changes.pop() if changes else None,)
     found = Found((reader(1.0, HELD),), unset=(LEFT.id, "pressure/cpu-quota"), watches=watches)
     sampler = Sampler((), clock, 0)
@@ -31,4 +32,10 @@ def test_sources_of_a_changed_cgroup_replace_those_of_the_last_one() -> None:
     assert [info.id for info in state.manifest.sensors] == [HELD.id, LEFT.id]
     assert state.manifest.unset_limits == ("pressure/cpu-quota",)
     assert [(event.body, event.message) for event in state.take_events()] == [(Remark("cgroup-moved"), "moved")]
+    changes.append(Change(Found((reader(2.0, HELD), reader(3.0, LEFT)))))  # in a cgroup that cannot be read
+    sensors.drain()
+    assert state.manifest.unset_limits == ()
+    changes.append(Change(Found((reader(2.0, HELD), reader(3.0, LEFT)), unset=("pressure/cpu-quota",))))  # back again
+    sensors.drain()
+    assert state.manifest.unset_limits == ()
     assert [entry.source.read() for entry in sampler._schedule.entries] == [[2.0], [3.0]]
