@@ -59,7 +59,7 @@ SECONDS_OF_ALL = pa.schema(  # every column that a file may have
 _NUMBERS = {
     "wait_ns": "actual start minus intended start; 0 back to back",
     "latency_ns": "start to last token",
-    "ttft_ns": "intended start to first token",
+    "ttft_ns": "intended start to first token; 0: unknown",
     "tokenize_ns": "time in which the prompt was divided into tokens",
     "prefill_ns": "time in which the tokens of the prompt were processed",
     "decode_ns": "first token to last token",

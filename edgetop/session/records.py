@@ -46,7 +46,7 @@ REQUEST = np.dtype(
         ("t_ns", "<i8"),  # start
         ("wait_ns", "<i8"),  # actual start minus intended start; 0 back to back
         ("latency_ns", "<i8"),  # start to last token
-        ("ttft_ns", "<i8"),  # intended start to first token
+        ("ttft_ns", "<i8"),  # intended start to first token; 0 if unknown
         ("tokenize_ns", "<i8"),  # time to divide the prompt into tokens
         ("prefill_ns", "<i8"),  # time to process the tokens of the prompt
         ("decode_ns", "<i8"),  # first token to last token

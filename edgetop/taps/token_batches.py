@@ -12,6 +12,7 @@ texts nor requests. So these follow from the batches:
   draft lies nor anything later counts. The tokens that this request generated one by one before the draft still count.
 - The first token of a request is there when its prompt has been processed. It is counted when the batch after it shows
   that it was used.
+- If a request that was reported as ended goes on, the rest is a request without a prompt. Its TTFT is not known.
 - If positions are not known, a prompt after a generated token begins a context: the program may have cleared it.
 
 A time of a token is the end of its batch. The time to choose the token is part of the time to the next one.
@@ -58,6 +59,7 @@ class _Sequence:
     tokens: int = 0  # generated tokens
     last_ns: int = 0  # time of the last one
     is_told: bool = False  # whether it has been reported as a request
+    is_rest: bool = False  # whether it continues a request that was reported as ended: then it has no prompt
 
 
 @dataclass(slots=True)
@@ -115,6 +117,7 @@ class TokenBatches:
             may_be_draft = goes_on and scores == SEVERAL and count <= MOST_DRAFT
             self._add_prompt(key, (start_ns, end_ns), (position, count), scores > 0, may_be_draft=may_be_draft)
             self._sequences[key].is_alone &= is_alone
+            self._sequences[key].is_rest |= known is not None and goes_on and count == 1 and known.is_told
         self._steps_ns[context] = max(self._steps_ns.get(context, 0), end_ns - start_ns, longest_ns)
         if self.drafts:
             return
@@ -150,8 +153,9 @@ class TokenBatches:
         """Add a token that was there at `end_ns`, after the token at `position`. `active` is as in TOKEN."""
         if not one.tokens:
             ttft_ns = one.prefilled_ns - one.start_ns
-            self._tokens.append((one.prefilled_ns, ttft_ns, position, False, MEASURE, 0, False))
-            if one.is_alone and one.cached <= MOST_BEFORE and len(self._prompts) < MOST_PROMPTS:
+            if not one.is_rest:
+                self._tokens.append((one.prefilled_ns, ttft_ns, position, False, MEASURE, 0, False))
+            if not one.is_rest and one.is_alone and one.cached <= MOST_BEFORE and len(self._prompts) < MOST_PROMPTS:
                 self._prompts.append((one.prefilled_ns, one.prefill_ns, one.prompt))
             one.tokens, one.last_ns = 1, one.prefilled_ns
         self._tokens.append(
@@ -173,8 +177,11 @@ class TokenBatches:
         one.is_told = True
         latency_ns, ttft_ns = one.last_ns - one.start_ns, one.prefilled_ns - one.start_ns
         decode_ns, tokens_in = one.last_ns - one.prefilled_ns, min(one.cached + one.prompt, MOST_NUMBER)
-        times = (one.start_ns, 0, latency_ns, ttft_ns, 0, one.prefill_ns, decode_ns, 0)
-        counts = (tokens_in, one.cached, one.tokens, min(tokens_in + one.tokens - 1, MOST_NUMBER), 0)
+        cached, prefill_ns = one.cached, one.prefill_ns
+        if one.is_rest:
+            cached, ttft_ns, prefill_ns = tokens_in, 0, 0
+        times = (one.start_ns, 0, latency_ns, ttft_ns, 0, prefill_ns, decode_ns, 0)
+        counts = (tokens_in, cached, one.tokens, min(tokens_in + one.tokens - 1, MOST_NUMBER), 0)
         self._requests.append((*times, *counts, MEASURE, STOP, b""))
 
     def take_prompts(self) -> Prompts:

@@ -281,6 +281,7 @@ def test_a_slow_program_has_longer_to_make_a_token():
 
 def test_a_token_after_the_end_of_a_request_belongs_to_a_request():
     batches, program, out, seen = TokenBatches(), Program(), [], 0
+    times, firsts = [], 0
     for pause_ms in (5_000, 0):
         program.rows.clear()
         if pause_ms:
@@ -290,9 +291,14 @@ def test_a_token_after_the_end_of_a_request_belongs_to_a_request():
             seen += 1
         batches.add(1, program.calls())
         program.now_ms += pause_ms
-        _, requests = batches.release(program.now_ms * MS, program.now_ms * MS, is_over=not pause_ms)
+        tokens, requests = batches.release(program.now_ms * MS, program.now_ms * MS, is_over=not pause_ms)
         out += zip(requests["tokens_in"].tolist(), requests["tokens_out"].tolist(), strict=True)
+        times += requests[["ttft_ns", "prefill_ns", "tokens_cached"]].tolist()
+        firsts += int((~tokens["is_later"]).sum())
     assert out == [(6, 4), (10, 3)]
+    # The rest of a request has no prompt, so it has no time to a first token.
+    assert (times, firsts) == ([(10 * MS, 10 * MS, 0), (0, 0, 10)], 1)
+    assert len(batches.take_prompts()) == 1
 
 
 def test_a_request_ends_when_its_sequence_is_quiet_and_tokens_wait_for_their_batch():
