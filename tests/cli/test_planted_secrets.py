@@ -20,7 +20,7 @@ from edgetop.session.manifest import BackgroundProcess, InContainer, Watched, Wa
 from tests.support.commands import edgetop
 from tests.support.recordings import record
 from tests.support.scripts import measured
-from tests.support.trees import plant
+from tests.support.trees import link, plant
 
 HOST, USER, SERIAL = "cam7.site12.acme.org", "marta", "10000000abcdef01"
 SECRETS = {
@@ -70,7 +70,7 @@ FORBIDDEN = (
     "cam7", "site12", "acme", "marta", "beispiel", " zo ", SERIAL, "5cg1234", "4c4c4544", "fedcba98", "d8:3a", "d8-3a",
     "d83add", "d8_3a", "d83a.dd", "192.168.", "100.101.", "fe80::da3a", "2001:db8", "115c", "tail1234", "annas-printer",
     "carla", "hunter2", "firma", "4e639091", "s5y1nx0r", "a50285bi", "0k4711", "4f1e4f1e", "3f2c1b0a", "4f0c3b2a",
-    "10.0.0.9", "b8:27", "bottling", "geheim", "s3cr3t",
+    "10.0.0.9", "b8:27", "bottling", "geheim", "s3cr3t", "0a1b2c3d4e5f",
 )  # fmt: skip
 EVERYTHING = "; ".join(f"{name}: {text} ;" for name, text in SECRETS.items())
 
@@ -107,6 +107,8 @@ def board(tmp_path, monkeypatch):
         "sys/class/thermal/thermal_zone0/type": "cpu-thermal\n",
         "sys/class/thermal/thermal_zone0/temp": "50000\n",
         f"{hub}/name": "probe\n",
+        "sys/devices/w1_bus_master1/28-0a1b2c3d4e5f/hwmon/hwmon1/name": "w1_slave_temp\n",
+        "sys/devices/w1_bus_master1/28-0a1b2c3d4e5f/hwmon/hwmon1/temp1_input": "21000\n",
         f"{hub}/temp1_label": label,
         f"{hub}/temp1_input": "41000\n",
         "sys/class/power_supply/hid-d8:3a:dd:01:02:03-battery/capacity": "80\n",
@@ -115,7 +117,9 @@ def board(tmp_path, monkeypatch):
         "sys/class/power_supply/BAT0/type": "Battery\n",
         "commands/vcgencmd_get_throttled": f"throttled=0x0 {EVERYTHING}",
     }
-    return plant(tmp_path / "board", files)
+    root = plant(tmp_path / "board", files)
+    link(tmp_path / "board", "sys/class/hwmon/hwmon1", "../../devices/w1_bus_master1/28-0a1b2c3d4e5f/hwmon/hwmon1")
+    return root
 
 
 def left_in(texts: Iterator[tuple[str, str]]) -> list[str]:
@@ -141,15 +145,20 @@ def test_nothing_planted_is_left_in_a_capture(board):
     assert "sys/bus/usb/devices/1-1/idVendor" in capture.files
     assert {path for path in capture.files if "power_supply" in path} == {"sys/class/power_supply/BAT0/type"}
     assert capture.files["proc/cmdline"] == b"psi=1\n"
+    probe = "sys/devices/w1_bus_master1/28-000000000001/hwmon/hwmon1"
+    assert capture.files[f"{probe}/temp1_input"] == b"21000\n"
+    assert capture.links["sys/class/hwmon/hwmon1"] == f"../../{probe.removeprefix('sys/')}"
     assert left_in(texts_of_tar(pack(capture))) == []
 
 
 def test_nothing_planted_is_left_in_a_report(board):
     document = {name: {"found": text, "list": [text, {"advice": f"see {text}"}]} for name, text in SECRETS.items()}
     document["all"] = EVERYTHING
+    document["start"] = {f"temp/probe:{USER}": 20.0}
     redacted = Redaction(board).document(document)
     packed = pack(collect(board), collect(board), {REPORT: json.dumps(redacted, ensure_ascii=False).encode()})
     assert set(redacted) == set(document)
+    assert redacted["start"] == {"temp/probe:xxxxx": 20.0}
     assert left_in(texts_of_tar(packed)) == []
 
 

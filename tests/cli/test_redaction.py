@@ -95,6 +95,9 @@ def redaction(tmp_path, monkeypatch):
         ("/sys/class/net:/srv/acme:/usr/lib", "/sys/class/net:PATH:/usr/lib"),
         ("root=PARTUUID=4e639091-02 LABEL=CARLA", "root=PARTUUID=xxxxxxxx-xx LABEL=xxxxx"),
         ("serial no: XK4711, ssid=Acme", "serial no: xxxxxx, ssid=xxxx"),
+        ("/dev/ttyUSB0 (serial A50285BI), S/N: ABC123XYZ", "/dev/ttyUSB0 (serial xxxxxxxx), S/N: xxxxxxxxx"),
+        ("'/srv/My Docs/x y.onnx' and '/usr/lib/x y'", "'PATH' and '/usr/lib/x y'"),
+        ("/etc/NetworkManager/system-connections/Acme.nmconnection", "PATH"),
         ("token=s3cr3t password: hunter2", "token=xxxxxx password: xxxxxxx"),
     ],
 )
@@ -124,6 +127,7 @@ def test_what_identifies_is_removed(redaction, text, left):
         "5.15.153.1-microsoft-standard-WSL2",
         "12 ms per token: 5, rate/token=3 at 00:10:02",
         "/dev/vda writes 25.0 MB/s, 3/4 done",
+        "serial 115200 baud, serial ports, serial SPI",
         "see https://onnxruntime.ai/docs",
         "i2c@fe804000.brcm: 0x410fd034, 1234567890123",
         "6.1.0-rc1-00123-gabcdef012345",

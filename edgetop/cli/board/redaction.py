@@ -33,13 +33,14 @@ class Redaction:
         return self._private.text(text)
 
     def document(self, document: Document) -> Document:
-        """Return the JSON object with its texts redacted by the method `text`. Keys and numbers stay unchanged."""
+        """Return the JSON object with its texts redacted by the method `text`, as `value` does."""
         return {key: self.value(value) for key, value in document.items()}
 
     def value(self, value: object) -> object:
         """Return a JSON value (text, number, list, object or None) with all its texts redacted by the method `text`.
 
-        Keys stay unchanged: a document's keys are edgetop's own words.
+        Keys stay unchanged, because a document's keys are edgetop's own words, apart from ids of sensors: these have
+        names that drivers and users gave.
         """
         return self._value(value, keys=False)
 
@@ -51,7 +52,9 @@ class Redaction:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.text(key) if keys else key: self._value(one, keys=keys) for key, one in value.items()}
+            return {
+                self.text(key) if keys or "/" in key else key: self._value(one, keys=keys) for key, one in value.items()
+            }
         if isinstance(value, list | tuple):
             return [self._value(one, keys=keys) for one in value]
         return value

@@ -14,7 +14,7 @@ import re
 import shutil
 import tarfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -23,7 +23,7 @@ from edgetop import __version__
 from edgetop.files import write_file
 from edgetop.formatting import quantity
 from edgetop.frozen import frozen
-from edgetop.sensors.capture.private import Private, filter_of
+from edgetop.sensors.capture.private import ONE_WIRE, Private, filter_of
 from edgetop.sensors.capture.since_boot import without_boot
 from edgetop.sensors.capture.wanted import COMMANDS, paths
 from edgetop.sensors.root import COMMAND_FOLDER, UNREADABLE, Root, file_name, run_command
@@ -177,20 +177,30 @@ class _Walk:
                 self._files[f"{path}.exit"] = f"{output.exit_status}\n".encode()
 
     def finished(self) -> Capture:
-        files, notes = dict(self._files), self.notes
+        plain = _without_probes([*self._files, *self._links])
+        files, notes = {plain(path): content for path, content in self._files.items()}, list(map(plain, self.notes))
+        taken = {plain(path): plain(real) for path, real in self._links.items()}
         if self._refused:
-            files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in sorted(self._refused.items())).encode()
+            lines = sorted((plain(path), name) for path, name in self._refused.items())
+            files[UNREADABLE] = "".join(f"{name} {path}\n" for path, name in lines).encode()
         if count := len(self._private_paths):
             notes = [*notes, f"{quantity(count, 'path')} left out: an address or a serial number is in the name"]
         # Leave out links whose target was not taken. The target may be a folder that has only links.
         there = {parent for path in files for parent in _and_parents(path)}
         leading: dict[str, str] = {}
-        while found := {path: real for path, real in self._links.items() if real in there and path not in leading}:
+        while found := {path: real for path, real in taken.items() if real in there and path not in leading}:
             leading |= found
             there |= {parent for path in found for parent in _and_parents(path)}
         links = {path: os.path.relpath(real, Path(path).parent) for path, real in leading.items()}
         scrubbed = [self._private.scrub(note.encode(errors="replace")).decode() for note in notes]
         return Capture(dict(sorted(files.items())), dict(sorted(links.items())), tuple(dict.fromkeys(scrubbed)))
+
+
+def _without_probes(paths: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that replaces the serial numbers of probes on 1-wire in a path by 1, 2 and so on."""
+    probes = sorted({(match[1], match[2]) for path in paths for match in ONE_WIRE.finditer(path)})
+    numbers = {probe: f"{probe[0]}-{number:012d}" for number, probe in enumerate(probes, 1)}
+    return lambda text: ONE_WIRE.sub(lambda match: numbers.get((match[1], match[2]), match[0]), text)
 
 
 def _content(root: Root, path: str) -> bytes | OSError:

@@ -42,7 +42,8 @@ _PUBLIC_HOSTS = re.compile(
 )
 # Values that follow a word which says that they identify something or are secret.
 _NAMED = re.compile(
-    r"(?P<name>\b(?:PART)?(?:UUID|LABEL)=|(?i:\bserial(?:[ _-]?(?:no|number))?\s{0,3}[=:]\s{0,3}(?=[\w-]{0,30}\d)"
+    r"(?P<name>\b(?:serial |S/N:? ?)(?=[A-Z0-9]{0,20}\d)(?=\d{0,20}[A-Z])"
+    r"|\b(?:PART)?(?:UUID|LABEL)=|(?i:\bserial(?:[ _-]?(?:no|number))?\s{0,3}[=:]\s{0,3}(?=[\w-]{0,30}\d)"
     r"|\be?ssid\s{0,3}[=:]\s{0,3}|token=(?!\d{1,9}\b)|(?:password|passwd|secret|api[_-]?key)\s{0,2}[=:]\s{0,2}))"
     r"(?P<value>\"[^\"]{1,200}\"|[^\s,;\"']{1,200})"
 )

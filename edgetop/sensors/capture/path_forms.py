@@ -7,7 +7,9 @@ _OF_THE_SYSTEM = re.compile(
     r"/(?:bin|boot|dev|etc|lib|lib64|proc|sbin|sys|usr(?!/local(?:/|$)))(?:$|[/\W])"
     r"|/run/(?:systemd|udev|lock|dbus|jtop\.sock|docker\.sock|podman|containerd|nvidia[\w-]*)(?:$|[/\W])|/run$|/swapfile\b"
 )
-_OF_USERS = re.compile(r"^/dev/shm/|/(?:home|root|Users|media|mnt)/")
+# Names of connections are those of networks (nm-settings-keyfile(5)).
+_OF_USERS = re.compile(r"^/dev/shm/|^/etc/(?:NetworkManager|wpa_supplicant|netplan)/|/(?:home|root|Users|media|mnt)/")
+_QUOTED = re.compile(r"([\"'])(/[\w.@+~-][^\"'\n]{0,1000})\1")  # a path in quotes, which may have spaces
 _PATH = re.compile(r"(?:(?<![\w./~$-])|(?<=\s-[A-Za-z])|(?<=://))/[\w.@+~-][^\s\"']*")
 # What follows a path of a user up to its end, if names in it have spaces.
 _FILE = r"\.(?:onnx|tflite|edgetop|gguf|xml|param|bin|npy|npz|json|csv|toml|log|zip|py|txt|db)(?![\w.])"
@@ -47,8 +49,6 @@ _GROUP_WORD = re.compile(
 _SLASHED = re.compile(r"(?<![^\s\"'])[^\s\"'/]*/[^\s\"']*")
 # An address in a device tree, after "@", is no id.
 _HEX_ID = re.compile(r"(?<![0-9a-f@])[0-9a-f]{12,}(?![0-9a-f])", re.IGNORECASE)
-
-
 _PROCESS = re.compile(r"(?:(?<=/proc/)|(?<=/task/))[0-9]+(?![\w.])")
 
 
@@ -56,7 +56,6 @@ def without_paths(text: str) -> str:
     """Return a text with PATH in place of each path of a user, GROUP of a cgroup's name, and ID of a device's id.
 
     The numbers of processes and threads below /proc become PID.
-
     Paths of the system and names of cgroups that every machine has stay. 12 or more hexadecimal digits in a path become
     ID.
 
@@ -64,6 +63,7 @@ def without_paths(text: str) -> str:
     'PATH on /dev/disk/by-label/ID, /sys/class/thermal'
     """
     text = _PROCESS.sub("PID", _DEVICE.sub(r"\1ID", text))
+    text = _QUOTED.sub(lambda match: f"{match[1]}{_plain_path(match[2])}{match[1]}", text)
     text = _GROUP_BELOW.sub(_without_groups, _GROUP_PATH.sub(_without_groups, text))
     text = _SLASHED.sub(_without_ids, _plain_paths(text))
     return _GROUP_WORD.sub(lambda match: match[0] if _GROUPS.fullmatch(match[0]) else "GROUP", text)

@@ -30,6 +30,9 @@ _PLAIN_INTERFACE = re.compile(
 
 OF_EVERYONE = frozenset({"root", "localhost"})  # names that every machine has
 
+# The folder of a probe on 1-wire: its family and its serial number (drivers/w1/w1.c, w1_reg_num).
+ONE_WIRE = re.compile(r"(?<![0-9a-f-])([0-9a-f]{2})-([0-9a-f]{12})(?![0-9a-f-])")
+
 _IDENTIFIERS = (
     "proc/device-tree/serial-number", "sys/firmware/devicetree/base/serial-number", "etc/machine-id",
     "var/lib/dbus/machine-id", "proc/sys/kernel/random/boot_id", "sys/class/dmi/id/product_serial",
@@ -39,8 +42,9 @@ _IDENTIFIERS = (
 )  # fmt: skip
 _IDENTIFIERS_OF_EACH = (
     ("sys/class/net", "address"), ("sys/block", "device/serial"), ("sys/block", "device/cid"),
-    ("sys/block", "device/wwid"), ("sys/block", "serial"), ("sys/class/power_supply", "serial_number"),
-    ("sys/class/nvme", "serial"), ("sys/class/bluetooth", "address"), ("sys/class/ieee80211", "macaddress"),
+    ("sys/block", "device/wwid"), ("sys/block", "serial"), ("sys/block", "wwid"),
+    ("sys/class/power_supply", "serial_number"), ("sys/class/nvme", "serial"), ("sys/class/bluetooth", "address"),
+    ("sys/class/ieee80211", "macaddress"),
 )  # fmt: skip
 
 # Files whose words are not private, even if the host has such a word as its name.
@@ -92,6 +96,7 @@ class Private:
         A user may have chosen an unusual name. The folder of a Bluetooth device's battery has the MAC address of the
         device in its name.
         """
+        path = ONE_WIRE.sub("", path)  # a capture has these under other names
         named = re.search(r"sys/class/net/([^/ ]+)", path)
         return bool(
             IDS.search(path)
