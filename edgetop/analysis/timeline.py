@@ -16,7 +16,7 @@ import numpy.typing as npt
 from edgetop.frozen import frozen
 
 RECENT_SECONDS = 3_600
-COARSE_BINS = 2_048
+COARSE_BINS, FIRST_BINS = 2_048, 128  # most coarse bins, and those of a young session, which takes less memory
 POINTS = 600  # Places in a timeline of a long span, more than any screen has columns.
 
 USUAL_SPAN_S = 600
@@ -257,7 +257,7 @@ class Timeline:
         # A second is cleared before it is used, so that future seconds take no memory.
         self._recent = _Bins(np.zeros((4 + has_top, tracks, RECENT_SECONDS), np.float32))
         self._recent_second = np.full(RECENT_SECONDS, -1, np.int64)
-        self._coarse = _Bins(_empty(4 + has_top, tracks, COARSE_BINS))
+        self._coarse = _Bins(_empty(4 + has_top, tracks, FIRST_BINS))
         self.coarse_width_s = 1  # Width of a coarse bin.
         self._newest = -1
 
@@ -270,7 +270,7 @@ class Timeline:
             grown[:, :known, place] = self._recent.figures[:, :, place]
             grown[:, known:, place] = _EMPTY[:rows, None, None]
             self._recent.figures = grown
-            more = _empty(rows, tracks - known, COARSE_BINS)
+            more = _empty(rows, tracks - known, self._coarse.size)
             self._coarse.figures = np.concatenate([self._coarse.figures, more], axis=1)
 
     def expect(self, second: int) -> None:
@@ -332,7 +332,9 @@ class Timeline:
             beyond = np.flatnonzero(second[done:] >= COARSE_BINS * self.coarse_width_s)
             upto = done + int(beyond[0]) if len(beyond) else len(second)
             part = slice(done, upto)
-            self._coarse.add(track[part], second[part] // self.coarse_width_s, figures[:, part])
+            place = second[part] // self.coarse_width_s
+            self._coarse.reach(int(place.max(initial=0)), COARSE_BINS)
+            self._coarse.add(track[part], place, figures[:, part])
             done = upto
             if len(beyond):
                 self._coarse.halve()
@@ -345,7 +347,8 @@ class Timeline:
                 return Points(axis, *self._seconds(axis, track))
             starts, width, bins = self._recent_second, 1, self._recent
         else:
-            starts, width, bins = np.arange(COARSE_BINS) * self.coarse_width_s, self.coarse_width_s, self._coarse
+            width, bins = self.coarse_width_s, self._coarse
+            starts = np.arange(bins.size) * width
         return Points(axis, *_resampled(axis, starts, width, bins.figures[:, track]))
 
     def sums(self, tracks: Ints, begin_s: int, end_s: int, *, coarse: bool = False) -> tuple[Floats, Floats]:
@@ -357,7 +360,8 @@ class Timeline:
         """
         if coarse:
             bins, place = self._coarse, np.arange(begin_s // self.coarse_width_s, end_s // self.coarse_width_s)
-            is_known = np.ones(len(place), np.bool_)
+            is_known = place < bins.size
+            place = np.minimum(place, bins.size - 1)
         else:
             second = np.arange(begin_s, end_s)
             bins, place = self._recent, second % RECENT_SECONDS
@@ -396,14 +400,27 @@ class _Bins:
     """
 
     def __init__(self, figures: Singles) -> None:
-        self._size = figures.shape[2]
+        self.size = figures.shape[2]
         self.figures = figures
 
     def clear(self, place: Ints) -> None:
         self.figures[:, :, place] = _EMPTY[: len(self.figures), None, None]
 
+    def reach(self, place: int, most: int) -> None:
+        """Make sure that there is a bin number `place`.
+
+        The number of bins is doubled as often as needed, up to `most`.
+        """
+        size = self.size
+        while size <= place:
+            size = min(2 * size, most)
+        if size > self.size:
+            rows, tracks, _ = self.figures.shape
+            self.figures = np.concatenate([self.figures, _empty(rows, tracks, size - self.size)], axis=2)
+            self.size = size
+
     def add(self, track: Ints, place: Ints, figures: Singles) -> None:
-        flat = track * self._size + place
+        flat = track * self.size + place
         for join, rows, values in zip(_JOIN, self.figures, figures, strict=False):
             join.at(rows.reshape(-1), flat, values)
 
@@ -411,7 +428,7 @@ class _Bins:
         """Join each bin with its neighbour. The joined bins fill the first half, and the second half is empty."""
         merged = _empty(*self.figures.shape)
         for join, rows, result in zip(_JOIN, self.figures, merged, strict=False):
-            result[:, : self._size // 2] = join(rows[:, 0::2], rows[:, 1::2])
+            result[:, : self.size // 2] = join(rows[:, 0::2], rows[:, 1::2])
         self.figures = merged
 
 

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgetop.analysis.timeline import (
+    COARSE_BINS,
     COLUMNS_S,
+    FIRST_BINS,
     POINTS,
     RECENT_SECONDS,
     ZOOMS_S,
@@ -382,3 +384,15 @@ def test_the_axis_of_a_young_session_does_not_move_each_second() -> None:
     axes = [choose_axis(now_s, whole, columns=80) for now_s in range(60) for whole in (False, True)]
     assert {axis.column_s for axis in axes} == {2}
     assert len({axis.to_s for axis in axes}) == 30
+
+
+def test_coarse_bins_are_made_as_the_session_gets_longer() -> None:
+    timeline, track = Timeline(has_top=False), np.zeros(1, np.int64)
+    for second in (3, FIRST_BINS + 1, COARSE_BINS - 1):
+        timeline.add(track, np.array([second]), np.full((3, 1), float(second)), np.ones(1))
+        sums, weights = timeline.sums(track, 0, COARSE_BINS, coarse=True)
+        known = [at for at in (3, FIRST_BINS + 1, COARSE_BINS - 1) if at <= second]
+        assert np.flatnonzero(weights[0]).tolist() == np.flatnonzero(sums[0]).tolist() == known
+    timeline.add(track, np.array([COARSE_BINS]), np.full((3, 1), 7.0), np.ones(1))
+    assert timeline.coarse_width_s == 2
+    assert timeline.sums(track, 0, COARSE_BINS + 2, coarse=True)[0][0, [1, -1]].tolist() == [3.0, 7.0]
