@@ -229,7 +229,10 @@ class LineReader:
 
         At the end of the file, the text after the last line feed is a line too.
         """
+        before = len(self._rest)
         self._fill()
+        if len(self._rest) == before and not self._ended:
+            return []
         *complete, self._rest = self._rest.split(b"\n")
         if self._rest and (self._ended or len(self._rest) > READ_BYTES):
             complete, self._rest = [*complete, self._rest], b""
