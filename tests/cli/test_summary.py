@@ -164,6 +164,9 @@ def test_a_percentile_of_too_few_inferences_is_marked_wherever_it_stands() -> No
         assert re.search(rf"burst +p50 [\d.]+  p99 {re.escape(p99)}\? ms", text)
     whole = milliseconds((doubtful.p99_ms or 0) * 1e6)
     assert f"p99 {whole}?" in short_result(result)
+    _, *narrow = short_result(result, 50).splitlines()
+    assert max(map(len, narrow)) <= 50
+    assert {line[:11].strip() for line in narrow} == {"", "model", "latency", "rate", "board"}
     assert f" {whole}? " in summary(result)
     markdown = "\n".join(report_markdown(result, []))
     assert f"{whole}?" in markdown

@@ -4,11 +4,12 @@ Longer runs print more (`report_text`), as do runs with several models, A/B sess
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import PurePath
+from textwrap import wrap
 
 from edgetop import formatting
 from edgetop.analysis.session_report import Report
-from edgetop.cli.printing.report_text import wrapped
 from edgetop.formatting import UNKNOWN, clean, doubted, or_unknown, shortened
 from edgetop.wording import verdict_words
 
@@ -32,8 +33,12 @@ def short_result(report: Report, columns: int = WIDTH_CELLS) -> str:
 
     Control characters in names are made visible.
     """
-    lines = (_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report)))
-    return "\n".join(wrapped(lines, columns) if columns < WIDTH_CELLS else lines)
+    lines = [_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report))]
+    if columns < WIDTH_CELLS:
+        indent = " " * (WIDTH_CELLS - LINE_CELLS)
+        wrapped = (wrap(one, columns, subsequent_indent=indent, break_long_words=False) for one in lines)
+        lines = list(chain.from_iterable(wrapped))
+    return "\n".join(lines)
 
 
 def _verdict(report: Report) -> str:
