@@ -33,6 +33,22 @@ OF_EVERYONE = frozenset({"root", "localhost"})  # names that every machine has
 # The folder of a probe on 1-wire: its family and its serial number (drivers/w1/w1.c, w1_reg_num).
 ONE_WIRE = re.compile(r"(?<![0-9a-f-])([0-9a-f]{2})-([0-9a-f]{12})(?![0-9a-f-])")
 
+# Labels of domains that name no owner, and are words of kernels and distributions, such as 6.1.0-38-cloud-amd64.
+_COMMON_LABELS = {
+    "cloud",
+    "compute",
+    "internal",
+    "local",
+    "home",
+    "corp",
+    "dev",
+    "test",
+    "edge",
+    "server",
+    "net",
+    "com",
+}
+
 _IDENTIFIERS = (
     "proc/device-tree/serial-number", "sys/firmware/devicetree/base/serial-number", "etc/machine-id",
     "var/lib/dbus/machine-id", "proc/sys/kernel/random/boot_id", "sys/class/dmi/id/product_serial",
@@ -159,7 +175,7 @@ def _hosts(root: Root) -> set[str]:
 def _host_names(host: str) -> Iterator[str]:
     """Yield the names of a host such as cam.lab.acme.org: itself, cam, lab, acme, lab.acme.org, acme.org."""
     labels = host.strip().split(".")
-    yield from (labels[0], *labels[1:-1])
+    yield from (labels[0], *(label for label in labels[1:-1] if label.lower() not in _COMMON_LABELS))
     yield from (".".join(labels[count:]) for count in range(len(labels) - 1))
 
 

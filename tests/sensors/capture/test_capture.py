@@ -267,6 +267,12 @@ def test_a_name_that_is_a_word_of_edgetop_does_not_blank_its_sentences(tmp_path:
     assert Private(root).scrub(f"{sentence} of berta".encode()).decode() == f"{sentence} of xxxxx"
 
 
+def test_a_common_word_of_a_domain_does_not_blank_the_kernel(tmp_path: Path) -> None:
+    private = Private(plant(tmp_path, {"etc/hostname": "vm7.cloud.acme.internal\n"}))
+    assert private.text("6.1.0-38-cloud-amd64 of acme") == "6.1.0-38-cloud-amd64 of xxxx"
+    assert private.text("nas.cloud.acme.internal") == "xxx.xxxxx.xxxx.xxxxxxxx"
+
+
 def test_comments_and_docstrings_are_no_texts_of_edgetop(tmp_path: Path) -> None:
     assert own_words(frozenset({"annas-board", "riddles", "board"})) == {"board"}  # the first is in a docstring
 
