@@ -311,9 +311,12 @@ def taken_of(infos: Sequence[SensorInfo], held: Floats, machine: Machine) -> Tak
     with np.errstate(invalid="ignore"):  # a comparison with an unknown value is false
         wanted = np.where(np.isnan(values[BUSY]), 100.0 * (machine.cores or 1), values[BUSY]) + values[STEAL]
         is_stolen = (values[STEAL] >= STOLEN * wanted) & (values[STEAL] >= LEAST_STOLEN_PCT)
-        by_load = np.zeros(seconds, np.bool_) if machine.is_program else _by_load(values, machine)
-        by_load &= stalled < STALLS_MS  # the engine gets less than it needs, but its quota may be why
-        is_missed = np.where(is_waited, _by_wait(values, machine) & ~np.isnan(values[WAIT]), by_load)
+        is_missed = np.zeros(seconds, np.bool_)
+        if is_waited.any():
+            is_missed |= is_waited & _by_wait(values, machine) & ~np.isnan(values[WAIT])
+        if not (machine.is_program or is_waited.all()):
+            by_load = _by_load(values, machine)
+            is_missed |= ~is_waited & by_load & (stalled < STALLS_MS)  # else its quota may be why it gets less
         is_missed &= ~(values[QUOTA] >= USED_UP_PCT)
         is_missed &= ~(values[FELT] < 1000 * LOST)  # other threads of a program may wait while its calls do not
         high = {STEAL: np.where(is_stolen, values[STEAL], np.nan), WAIT: values[WAIT], PRESSURE: values[PRESSURE]}

@@ -188,6 +188,8 @@ def beyond_quota(values: Floats, stalled: Floats, per_ms: float | None = 1.0) ->
     is by how much 1 ms of such a stop raises the signal. If it is None, the result is NaN in seconds with a stop of 30
     ms or more.
     """
+    if not (stalled > 0).any():  # this is nearly always so
+        return values
     if per_ms is None:
         return np.where(stalled >= STALLS_MS, np.nan, values)
     return np.where(np.isinf(stalled), np.nan, np.where(stalled > 0, np.maximum(values - per_ms * stalled, 0), values))
