@@ -156,8 +156,8 @@ NO_THRESHOLDS = {
         figures.STREAM_CELLS heat.GROUPED_FROM heat._UNREAD latency_heat.ABOVE_GREATEST latency_heat.BELOW_LEAST
         latency_heat.DEADLINE_WITHIN latency_heat.LEAST_RATIO memory_use.GIB_FROM memory_use.WHOLE_FROM
         output_agreement.MOST_CLASS_AXES output_agreement.TOP timeline.COARSE_BINS timeline.COLUMNS timeline.COLUMNS_S
-        timeline.LEAST_COLUMN_S timeline.LEAST_SPAN_S timeline.LEAST_STEP_S timeline.PANS timeline.POINTS
-        timeline.STEPS timeline.USUAL_SPAN_S timeline.ZOOMS_S""",
+        timeline.FIRST_BINS timeline.LEAST_COLUMN_S timeline.LEAST_SPAN_S timeline.LEAST_STEP_S timeline.PANS
+        timeline.POINTS timeline.STEPS timeline.USUAL_SPAN_S timeline.ZOOMS_S""",
 }
 
 
