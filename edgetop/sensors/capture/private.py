@@ -88,7 +88,7 @@ class Private:
         self._words = _any_of(name for name in hosts | users if name.lower() not in vocabulary)
         # The domain that follows a name of the host may be the one of a private network.
         known = (name for name in hosts if name.lower() not in vocabulary)
-        self._hosts = _any_of(known, r"(?:\.[\w-]{1,63}){1,8}")
+        self._hosts = _any_of(known, r"(?:\.[\w-]{1,63}){0,8}")
 
     def text(self, text: str, *, has_addresses: bool = True) -> str:
         """Return a text with every letter and digit of identifying names, numbers and addresses replaced by `x`.
@@ -97,9 +97,9 @@ class Private:
         has no addresses, but numbers of versions that look like addresses.
         """
         text = without_paths(text)
-        for pattern in (self._hosts, self._identifiers, self._words):
-            text = pattern.sub(lambda match: blank(match[0]), text) if pattern else text
-        return without_forms(text) if has_addresses else text
+        text = _blanked(self._identifiers, text)
+        text = without_forms(text) if has_addresses else text  # knows more of a host's name than the name of this host
+        return _blanked(self._words, _blanked(self._hosts, text))
 
     def scrub(self, content: bytes, *, has_addresses: bool = True) -> bytes:
         """Return a file's content with its identifying parts blanked, as the method `text` does."""
@@ -119,6 +119,10 @@ class Private:
             or any(pattern.search(path) for pattern in (self._identifiers, self._words) if pattern)
             or (named and not _PLAIN_INTERFACE.fullmatch(named[1]))
         )
+
+
+def _blanked(pattern: "re.Pattern[str] | None", text: str) -> str:
+    return pattern.sub(lambda match: blank(match[0]), text) if pattern else text
 
 
 def _any_of(texts: Iterable[str], end: str = "") -> "re.Pattern[str] | None":
