@@ -73,6 +73,11 @@ class Row:
     values: tuple[Value, ...]  # value of each group: the geometric mean of its sessions, or the mean
     ratios: tuple[Ratio | None, ...]  # None for the baseline itself, and in rows that are not compared
     stream: str = ""  # the stream that the row is of, in sessions with several
+    settled: tuple[bool, ...] = ()  # of each group, whether all sessions have enough inferences for it; (): all have
+
+    def is_settled(self, place: int) -> bool:
+        """Whether all sessions of the group number `place` have enough inferences for the figure."""
+        return not self.settled or self.settled[place]
 
 
 @frozen
@@ -167,7 +172,8 @@ def _fact(group: Group, read: Callable[[Sample], Value]) -> Value:
 def _row(groups: Sequence[Group], figure: Figure, level: float) -> Row:
     values = tuple(_value(group, figure) for group in groups)
     ratios = tuple(ratio(groups[0], group, figure, level) for group in groups[1:])
-    return Row(figure.key, figure.label, figure.unit, values, (None, *ratios), figure.stream)
+    settled = tuple(all(map(figure.is_settled, group.samples)) for group in groups)
+    return Row(figure.key, figure.label, figure.unit, values, (None, *ratios), figure.stream, settled)
 
 
 def _value(group: Group, figure: Figure) -> float | None:

@@ -7,9 +7,12 @@ from functools import cache
 import pytest
 
 from edgetop.analysis.statistics import SETTLED_COUNTS
+from edgetop.cli.printing.comparison_markdown import comparison_markdown
+from edgetop.cli.printing.comparison_words import comparison_text
 from edgetop.comparison.ratios import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
+from edgetop.formatting import milliseconds
 from edgetop.session.load_settings import Load
 from edgetop.session.manifest import Constraints, EngineInfo, Methodology, Model
 from tests.support.compared import group, made
@@ -210,6 +213,19 @@ def test_a_percentile_of_too_few_inferences_needs_a_longer_run() -> None:
     assert one
     assert (one.verdict, one.needs_sessions) == ("unknown", None)
     assert one.needs_s == pytest.approx(2 * SETTLED_COUNTS[0.999] / 40, rel=0.05)
+
+
+def test_a_percentile_of_too_few_inferences_is_marked_in_text_and_markdown() -> None:
+    short, long = group("a", range(1), seconds=15), group("b", range(1, 2), seconds=60)  # 600 and 2,400 inferences
+    comparison = compare((short, long))
+    row = next(row for row in comparison.rows if row.key == "p99_ms")
+    assert row.settled == tuple((of.samples[0].report.latency.settled or {})["p99"] for of in (short, long))
+    assert not row.is_settled(0)
+    doubtful = f"{milliseconds(float(row.values[0] or 0) * 1e6)}?"
+    assert doubtful in comparison_text(comparison)
+    assert doubtful in "\n".join(comparison_markdown(comparison, ()))
+    p50 = next(row for row in comparison.rows if row.key == "p50_ms")
+    assert f"{milliseconds(float(p50.values[1] or 0) * 1e6)}?" not in comparison_text(comparison)
 
 
 def test_of_one_session_each_no_more_than_five_are_asked_for() -> None:

@@ -13,9 +13,9 @@ from edgetop.cli.printing.comparison_words import (
     needs_words,
     ratio_cells,
     row_label,
+    row_value,
     sentences,
     shown_rows,
-    value_text,
 )
 from edgetop.cli.printing.markdown import advised, bullets, code, escaped, folded, markdown_table
 from edgetop.cli.printing.usage_text import HEADS, usage_cell
@@ -100,7 +100,7 @@ def _figures(rows: Sequence[Row], names: Sequence[str], *, is_brief: bool = Fals
 
 def _value(row: Row, place: int) -> str:
     value = row.values[place]
-    return code(value) if isinstance(value, str) else value_text(value, row.unit)
+    return code(value) if isinstance(value, str) else row_value(row, place)
 
 
 def _usage(comparison: Comparison) -> Iterator[str]:

@@ -13,7 +13,14 @@ from edgetop.cli.printing.agreement_text import (
     agreement_sentences,
     left_out_words,
 )
-from edgetop.cli.printing.comparison_words import ranking_lines, ratio_cells, row_label, shown_rows, value_text
+from edgetop.cli.printing.comparison_words import (
+    ranking_lines,
+    ratio_cells,
+    row_label,
+    row_value,
+    shown_rows,
+    value_text,
+)
 from edgetop.cli.printing.page import COLOURS, GREY, MOST_SERIES, Chart, plain, put_legend_above, section, write_page
 from edgetop.cli.printing.usage_text import HEADS, usage_cell
 from edgetop.comparison.agreement import Agreements
@@ -56,12 +63,12 @@ def write_comparison(
         section(
             "figures",
             (
-                [(row_label(row), ""), (value_text(row.values[0], row.unit), "number")]
+                [(row_label(row), ""), (row_value(row, 0), "number")]
                 + [
                     cell
-                    for value, one in zip(row.values[1:], row.ratios[1:], strict=True)
+                    for place, one in enumerate(row.ratios[1:], start=1)
                     for change, interval, words in [ratio_cells(one, row.unit)]
-                    for cell in ((value_text(value, row.unit), "number"), (change, "number"), (interval, "number"),
+                    for cell in ((row_value(row, place), "number"), (change, "number"), (interval, "number"),
                                  (words, one.verdict if one else ""))
                 ]
                 for row in figures

@@ -13,7 +13,7 @@ from edgetop.comparison.comparison_gates import RelativeResult
 from edgetop.comparison.output_agreement import NON_FINITE
 from edgetop.comparison.ratios import LONE, Comparison, Ratio, Row, Value
 from edgetop.comparison.usage_table import usage_rows
-from edgetop.formatting import UNKNOWN, clean, shortened
+from edgetop.formatting import UNKNOWN, clean, doubted, shortened
 from edgetop.wording.difference_words import Compared, difference_sentence, needs_text
 
 NAME_CELLS, WIDE_CELLS = 22, 40
@@ -124,14 +124,14 @@ def _lines(
         heads += [shortened(names[other], cells // 2), "change", "95 %", ""]
     lines = []
     for row in rows:
-        line = [row_label(row, cells), value_text(row.values[0], row.unit)]
+        line = [row_label(row, cells), row_value(row, 0)]
         for other in others:
             change, interval, words = ratio_cells(row.ratios[other], row.unit)
             if is_brief and words.startswith("cannot tell"):
                 words = "cannot tell"
             elif needs := needs_words(row.ratios[other]):
                 words = f"{words}: needs {needs}"
-            line += [value_text(row.values[other], row.unit), change, interval, words]
+            line += [row_value(row, other), change, interval, words]
         lines.append(line)
     return table(heads, lines, LEFT)
 
@@ -146,6 +146,11 @@ def row_label(row: Row, cells: int = WIDE_CELLS) -> str:
     if len(label) > room:  # keep both ends, where names of operators differ
         label = f"{label[: room // 2 - 1]}..{label[room // 2 - room + 1 :]}"
     return label + unit
+
+
+def row_value(row: Row, place: int) -> str:
+    """Return the value of the group number `place` in a row of figures. A `?` marks one of too few inferences."""
+    return doubted(value_text(row.values[place], row.unit), settled=row.values[place] is None or row.is_settled(place))
 
 
 def value_text(value: Value, unit: str, cells: int = NAME_CELLS) -> str:
