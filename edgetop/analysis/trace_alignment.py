@@ -42,6 +42,10 @@ LEAST_CONTRAST = 0.003
 # Share of the windows that must agree on an offset. Choice: more than half. Larger: one disturbed window refuses a
 # trace; smaller: an offset by chance is believed.
 LEAST_CONFIDENCE = 0.6
+# Gain in explained variance that the latencies in their own order give at least, as a part of their scatter and of what
+# the phase explains. Choice: in generated traces it is 0.65 or more, and in those of another run 0 at most where the
+# load is even. Larger: noisy traces are refused; smaller: the log of another run is cut.
+OWN_ORDER = 0.2
 MOST_DRIFT = 2e-4  # Largest drift that is searched; quartz oscillators are within 1e-4.
 LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window, beyond what noise does.
 MOST_PERIODS = 50  # Largest number of inferences by which an offset may be moved at last.
@@ -180,12 +184,15 @@ class Alignment:
     is_unique: bool = True
     # Log times in s at which runs begin that fit the session equally well, if there are several; else ().
     rivals_s: tuple[float, ...] = ()
+    # Whether the inferences in the log take other times than those of the session, so that it is of another run.
+    is_foreign: bool = False
     # What the pattern of the inferences says, if it contradicts the offset or the marker of the user.
     pattern: "Alignment | None" = None
 
     @property
     def is_certain(self) -> bool:
-        return (self.confidence is None or self.confidence >= LEAST_CONFIDENCE) and not self.rivals_s
+        is_sure = self.confidence is None or self.confidence >= LEAST_CONFIDENCE
+        return is_sure and not (self.rivals_s or self.is_foreign)
 
     def session_ns(self, t_s: Floats) -> Floats:
         """Convert `t_s`, times of the instrument's log in s, to session times in ns."""
@@ -324,12 +331,28 @@ def _aligned_at(
     later, is_unique = _inferences_later(folds, offset_s, drift, period_s)
     confidence = agree / max(len(found), LEAST_WINDOWS - 1)
     used = [fold for fold in folds if not fold.is_empty]
-    order = [fold.explained_by_order(offset_s + later * period_s + drift * fold.at_s) for fold in used]
+    offset_s += later * period_s
+    order = float(np.mean([fold.explained_by_order(offset_s + drift * fold.at_s) for fold in used])) if used else 0.0
+    whole = float(np.mean([fold.explained(offset_s + drift * fold.at_s) for fold in used])) if used else 0.0
+    is_foreign = _is_foreign(order, whole, lengths)
     return _Fit(
-        Alignment(offset_s + later * period_s, drift, confidence, len(found), is_unique=is_unique),
-        float(np.mean(order)) if order else 0.0,
+        Alignment(offset_s, drift, confidence, len(found), is_unique=is_unique, is_foreign=is_foreign),
+        order,
         len(found) / max(len(used), 1),
     )
+
+
+def _is_foreign(order: float, explained: float, lengths: Ints) -> bool:
+    """Whether the latencies explain the power hardly better in their own order than in others, although they should.
+
+    At even intervals, the inferences of any run of the model fit those of any other. Only the latencies differ. If they
+    scatter too little, they cannot tell, and the result is False. `order`: the share of the power's variance by which
+    their own order is better. `explained`: the share that the phase explains. `lengths`: the latencies in ns.
+    """
+    low, high = np.quantile(np.log(lengths), (0.16, 0.84))  # One standard deviation on each side.
+    scatter = min(float(high - low) / 2, 0.5)  # More than half an inference blurs the pattern no further.
+    expected = OWN_ORDER * scatter * explained
+    return expected >= LEAST_CONTRAST and order < expected
 
 
 def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, period_s: float) -> tuple[int, bool]:

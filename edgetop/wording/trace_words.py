@@ -12,22 +12,26 @@ from edgetop.session.seconds import NS
 from edgetop.session.typed_json import Document
 
 
+def _not_aligned_words(alignment: Alignment) -> str:
+    told = "edgetop trace --offset or --marker tells"
+    if alignment.rivals_s:
+        places = " and ".join(formatting.clock_time(round(s * NS)) for s in alignment.rivals_s)
+        return f"the session fits several runs in the log, which begin at {places} of its time; {told} which one it is"
+    if alignment.is_foreign:
+        why = "inferences in the log take other times than those of the session, so it is probably the log of another"
+        return f"{why} run; edgetop trace --offset or --marker cuts it all the same"
+    confidence, needed = formatting.percent(alignment.confidence or 0.0), formatting.percent(LEAST_CONFIDENCE)
+    return (
+        f"the trace does not fit the inferences: {confidence} of its windows agree, and {needed} must; {told} where it "
+        "begins"
+    )
+
+
 def trace_unknown_words(view: TraceView) -> str:
     """Return why a power trace gives no figures, or "" if it gives figures."""
     match view.unknown:
-        case "not-aligned" if view.alignment.rivals_s:
-            places = " and ".join(formatting.clock_time(round(s * NS)) for s in view.alignment.rivals_s)
-            return (
-                f"the session fits several runs in the log, which begin at {places} of its time; "
-                "edgetop trace --offset or --marker tells which one it is"
-            )
         case "not-aligned":
-            confidence = formatting.percent(view.alignment.confidence or 0.0)
-            needed = formatting.percent(LEAST_CONFIDENCE)
-            return (
-                f"the trace does not fit the inferences: {confidence} of its windows agree, and {needed} must; "
-                "edgetop trace --offset or --marker tells where it begins"
-            )
+            return _not_aligned_words(view.alignment)
         case "few-inferences":
             return f"it covers {formatting.quantity(view.inferences, 'inference')}, and it takes {LEAST_INFERENCES}"
         case "negative":
@@ -58,6 +62,7 @@ def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Doc
             "unique": alignment.is_unique if alignment.how == "pattern" else None,
             "windows": alignment.windows,
             "rivals_s": [round(s, 3) for s in alignment.rivals_s],
+            "foreign": alignment.is_foreign if alignment.how == "pattern" else None,
             "pattern": None if alignment.pattern is None else _pattern_document(alignment.pattern),
         },
         "samples": view.samples,
@@ -105,7 +110,7 @@ def alignment_words(alignment: Alignment) -> str:
         return f"by the {alignment.how}: log time 0 is at {alignment.offset_s:.6f} s"
     confidence = formatting.percent(alignment.confidence or 0.0)
     drift = f"drift {alignment.drift * 1e6:+.1f} ppm"
-    agree = f"{confidence} of {alignment.windows} windows agree"
+    agree = f"confidence {confidence}, {formatting.quantity(alignment.windows, 'window')}"
     alike = "" if alignment.is_unique else "; inferences are so regular that it may be off by a whole number of them"
     return f"by the pattern of inferences: log time 0 is at {alignment.offset_s:.6f} s, {drift}; {agree}{alike}"
 

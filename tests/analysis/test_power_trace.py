@@ -11,6 +11,7 @@ from edgetop.analysis.trace_alignment import (
     Alignment,
     TraceOverview,
     Window,
+    _is_foreign,
     align,
     compared,
     needs_closer_look,
@@ -367,3 +368,32 @@ def test_an_offset_is_contradicted_by_a_certain_pattern_a_tenth_of_an_inference_
     found = compared(Alignment(5.0, how="marker"), pattern, starts, lengths)
     assert (found.offset_s, found.how) == (5.0, "marker")
     assert found.pattern == (pattern if contradicts else None)
+
+
+@pytest.mark.parametrize(("jitter", "is_foreign"), [(0.03, True), (0.002, False)])
+def test_the_log_of_another_run_at_the_same_rate_is_refused(jitter: float, *, is_foreign: bool) -> None:
+    """If latencies hardly scatter, nothing tells the runs apart."""
+    session = replace(PACED, seed=60, jitter=jitter, count=1000)
+    other = aligned(session, replace(session, seed=61).pieces())
+    assert (other.is_foreign, other.is_certain) == (is_foreign, not is_foreign)
+    assert not aligned(session).is_foreign
+
+
+@pytest.mark.parametrize(
+    ("order", "explained", "scatter", "is_foreign"),
+    [
+        (0.0045, 0.9, 0.028, True),
+        (0.0055, 0.9, 0.028, False),
+        (0.0, 0.9, 0.016, False),
+        (0.0, 0.9, 0.018, True),
+        (0.0031, 0.04, 0.9, True),
+        (0.105, 1.0, 0.9, False),
+    ],
+)
+def test_latencies_must_explain_the_power_best_in_their_own_order(
+    order: float, explained: float, scatter: float, *, is_foreign: bool
+) -> None:
+    lengths = (1e7 * np.exp(scatter * np.sqrt(2) * np.linspace(-1.2, 1.2, 999))).astype(np.int64)
+    spread = np.quantile(np.log(lengths), (0.16, 0.84))
+    lengths = (1e7 * np.exp(np.log(lengths / 1e7) * 2 * scatter / (spread[1] - spread[0]))).astype(np.int64)
+    assert _is_foreign(order, explained, lengths) == is_foreign
