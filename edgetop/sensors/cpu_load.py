@@ -186,11 +186,11 @@ def engine_scheduling(
         switched: dict[str, int] = {}
         is_counted = False
         threads = [tid for tid in root.entries(tasks) if tid not in left_out]
-        for tid, text in statuses.read(threads):
+        for tid, text in statuses.read_texts(threads):
             if (match := _SWITCHES.search(text)) is None:
                 raise ValueError("no count of involuntary switches in the file")
             switched[tid] = parse_int(match[1].strip())
-        for tid, text in schedstats.read(threads):
+        for tid, text in schedstats.read_texts(threads):
             ran_ns, waited[tid] = parse_schedstat(text)
             is_counted |= ran_ns > 0  # the file has "0 0 0" without accounting (sched_info_on, kernel/sched/stats.h)
         wait_ns = waiting.per_second(waited, at_s, lambda *_: NS)

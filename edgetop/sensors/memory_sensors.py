@@ -196,7 +196,7 @@ def listed_children(pid: int) -> list[int]:
 def children_in(lists: ThreadFiles) -> list[int]:
     """Return the process ids in the files `children` of all threads of a process. [] if the process has ended."""
     try:
-        return [int(child) for _, text in lists.read() for child in text.split()]
+        return [int(child) for _, text in lists.read_texts() for child in text.split()]
     except OSError:
         return []
 

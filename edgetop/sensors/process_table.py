@@ -62,7 +62,7 @@ def parse_stat(text: str) -> Stat:
 
 def everyone(root: Root = HOST) -> Iterator[tuple[int, Stat]]:
     """Yield `(process id, fields of its /proc/PID/stat)` for every process that can be read, about 10 µs for each."""
-    return Everyone(root).read()
+    return Everyone(root).read_stats()
 
 
 class Everyone:
@@ -72,7 +72,7 @@ class Everyone:
         self._root = root
         self._files: dict[str, File] = {}  # by process id
 
-    def read(self) -> Iterator[tuple[int, Stat]]:
+    def read_stats(self) -> Iterator[tuple[int, Stat]]:
         """Yield `(process id, fields of its /proc/PID/stat)` for every process that can be read, some µs for each."""
         before, self._files = self._files, {}
         for name in self._root.entries("proc"):
@@ -142,7 +142,7 @@ class Family:
     def _search(self) -> None:
         children: dict[int, list[int]] = {}
         living: dict[int, str] = {}
-        for pid, stat in self._everybody.read():
+        for pid, stat in self._everybody.read_stats():
             living[pid] = stat.began
             children.setdefault(stat.parent, []).append(pid)
         found = [pid for pid, began in self._members.items() if began in ("", living.get(pid))]
@@ -195,7 +195,7 @@ def split_processes(ours: set[int], everybody: Everyone) -> tuple[list[int], Use
     """
     started, others = [], {}
     pages: dict[str, int] = {}
-    for pid, stat in everybody.read():
+    for pid, stat in everybody.read_stats():
         if pid in ours:
             continue
         if stat.parent in ours:

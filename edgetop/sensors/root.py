@@ -259,7 +259,7 @@ class ThreadFiles:
         self._tasks = f"proc/{pid}/task"
         self._files: dict[str, File] = {}  # by thread id
 
-    def read(self, threads: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
+    def read_texts(self, threads: Iterable[str] | None = None) -> Iterator[tuple[str, str]]:
         """Yield `(thread id, text of the thread's file)` for each thread of `threads`; None means all threads.
 
         Threads that have ended are left out. Raises OSError if the process has ended or a file cannot be read.

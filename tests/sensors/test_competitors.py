@@ -317,9 +317,9 @@ def test_the_files_of_processes_stay_open_until_they_end() -> None:
     everybody = Everyone(root)
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     for _ in range(2):
-        assert dict(everybody.read())[process.pid].parent == os.getpid()
+        assert dict(everybody.read_stats())[process.pid].parent == os.getpid()
     assert 0 < root.open_files <= MOST_OPEN
     process.communicate(b"\n")
-    assert process.pid not in dict(everybody.read())
+    assert process.pid not in dict(everybody.read_stats())
     del everybody
     assert root.open_files == 0

@@ -275,21 +275,21 @@ def test_the_files_of_threads_stay_open_until_their_threads_end() -> None:
     thread = threading.Thread(target=end.wait)
     thread.start()
     tid = str(thread.native_id)
-    before = dict(files.read())
+    before = dict(files.read_texts())
     assert tid in before
     assert root.open_files == len(before) > 1
-    assert dict(files.read()).keys() >= {tid, str(os.getpid())}
+    assert dict(files.read_texts()).keys() >= {tid, str(os.getpid())}
     end.set()
     thread.join()
     wait_until(lambda: tid not in root.entries("proc/self/task"))
-    assert dict(files.read([tid, str(os.getpid())])).keys() == {str(os.getpid())}
+    assert dict(files.read_texts([tid, str(os.getpid())])).keys() == {str(os.getpid())}
     assert root.open_files == 1
 
 
 def test_the_threads_of_an_ended_process_cannot_be_read() -> None:
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     files = ThreadFiles(Root(), process.pid, "schedstat")
-    assert len(list(files.read())) == 1
+    assert len(list(files.read_texts())) == 1
     process.communicate(b"\n")
     with pytest.raises(FileNotFoundError):
-        list(files.read())
+        list(files.read_texts())
