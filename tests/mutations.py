@@ -105,6 +105,7 @@ TESTS = {
     f"{ANALYSIS}.operator_shares": ("test_operators.py",),
     f"{ANALYSIS}.token_energy": ("test_token_energy.py",),
     f"{ANALYSIS}.trace_alignment": ("test_power_trace.py",),
+    f"{ANALYSIS}.trace_overview": ("test_power_trace.py",),
     f"{ANALYSIS}.trace_cut": ("test_power_trace.py",),
     f"{ANALYSIS}.trace_places": ("test_power_trace.py",),
     f"{ALERTS}.alert_rules": ("alerts/test_rules.py", "alerts/test_alerts.py"),

@@ -192,17 +192,19 @@ class Span:
     settled: Mapping[str, bool]  # By percentile: whether there are enough inferences for it.
 
 
-def span(figures: SpanFigures | None, analysis: Folds, whole: LatencyFigures) -> Span | None:
+def span(figures: SpanFigures | None, analysis: Folds, stream: StreamView | None) -> Span | None:
     """Return the figures of a steady span as a report has them, or None if there is none.
 
-    `whole`: the latency of the whole session or stream. If a percentile of it has too few independent inferences, a
-    span that is most of the session has too few as well.
+    `stream`: the stream of the span; None for a span of several streams. If a percentile of the stream has too few
+    independent inferences, a span that is most of the stream has too few as well.
     """
     if figures is None:
         return None
-    is_most = 2 * figures.count > (whole.count or 0)
+    whole = stream.statistics if stream else None
+    is_most = whole is not None and 2 * figures.count > whole.count
     settled = {
-        name: figures.is_settled(quantile) and (whole.is_settled(name) or not is_most)
+        name: figures.is_settled(quantile)
+        and not (is_most and stream and whole and not stream.precision.is_settled(quantile, whole))
         for name, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         if f"{name}_ms" in Span.__annotations__
     }

@@ -164,8 +164,8 @@ class _StreamParts:
         return StreamReport(
             name=view.name,
             latency=self.latency,
-            burst=span(view.burst, analysis, self.latency),
-            sustained=span(view.sustained, analysis, self.latency),
+            burst=span(view.burst, analysis, view),
+            sustained=span(view.sustained, analysis, view),
             drift_ratio=view.drift_ratio,
             slowdowns=slowdowns.slowdowns if slowdowns.is_settled or slowdowns.slowdowns else None,
             verdict=judge(Evidence(analysis, (), view)),
@@ -217,8 +217,8 @@ class Report:
     )  # The busiest stream comes first.
     tail: TailView = _part(lambda of: of.analysis.tail())
     phases: Phases = _part(lambda of: phases(of.analysis, of.manifest))
-    burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis, of.latency))
-    sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis, of.latency))
+    burst: Span | None = _part(lambda of: span(of.analysis.spans()[0], of.analysis, of.only))
+    sustained: Span | None = _part(lambda of: span(of.analysis.spans()[1], of.analysis, of.only))
     drift_ratio: float | None = _part(lambda of: of.only and of.only.drift_ratio)  # As of a stream.
     input_sizes: InputSizes | None = _part(lambda of: of.only and of.only.input_sizes, OMIT)  # As of a stream.
     throttled: bool | None = _part(lambda of: is_throttled(of.analysis))

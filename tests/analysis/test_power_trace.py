@@ -7,17 +7,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from edgetop.analysis.trace_alignment import (
-    Alignment,
-    TraceOverview,
-    Window,
-    _is_foreign,
-    align,
-    compared,
-    needs_closer_look,
-    places,
-)
+from edgetop.analysis.trace_alignment import Alignment, _is_foreign, align, compared, needs_closer_look, places
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
+from edgetop.analysis.trace_overview import MOST_POINTS, TraceOverview, Window
 from edgetop.wording.trace_words import trace_document, trace_lines, trace_unknown_words
 from tests.support.power_traces import Floats, Traced
 from tests.support.thorough import mostly_thorough
@@ -31,6 +23,8 @@ SESSIONS = {
     "at 1 kHz": replace(PACED, seed=4, rate=1000.0, latency=0.03, period=0.05, count=1500),
     "at 100 kHz": Traced(5, latency=0.002, count=2000, rate=100_000.0, noise=0.5),
     "of slow inferences": Traced(6, latency=0.3, count=300, rate=1000.0, jitter=0.05),
+    "with long pauses": Traced(11, latency=0.003, period=0.05, count=300, rate=100_000.0),
+    "once a second": Traced(12, latency=0.003, period=1.0, count=120, rate=20_000.0),
     "that began before the session": replace(BACK_TO_BACK, seed=7, offset=-4.25),
 }
 
@@ -80,6 +74,15 @@ def test_equal_inferences_without_pauses_are_not_aligned() -> None:
     session = replace(BACK_TO_BACK, jitter=0.0, rest=0.0, noise=0.0, latency=0.01 - 20e-6)
     found = aligned(session)
     assert (found.is_certain, found.windows) == (False, 0)
+
+
+def test_long_pauses_do_not_make_windows_larger() -> None:
+    session = SESSIONS["with long pauses"]
+    seen = TraceOverview(session.starts, session.lengths)
+    for t_s, watts in session.pieces():
+        seen.add(t_s, watts)
+    pieces = len(list(session.pieces()))  # a step may be divided between two pieces
+    assert 0 < max(len(window.t_s) for window in seen.windows) <= MOST_POINTS + pieces
 
 
 def test_noise_is_not_aligned() -> None:

@@ -1,11 +1,12 @@
 """Burst, sustained speed and drift: which spans they are, and what they say."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from edgetop.analysis.report_parts import LatencyFigures
 from edgetop.analysis.report_parts import span as part_of
 from edgetop.analysis.rolling_latency import RollingLatency
 from edgetop.analysis.steady import _weighted_quantile, figures, sustained
@@ -169,11 +170,13 @@ def test_a_weighted_quantile_is_that_of_the_sorted_values(kind: str) -> None:
 
 def test_a_percentile_of_a_span_is_settled_by_its_inferences_and_by_those_of_the_session() -> None:
     analysis = analysed(stretch((200, 10.0)))
-    found, whole = analysis.spans()[1], LatencyFigures(count=4_000, errors=0, settled={"p50": True, "p99": False})
+    found = analysis.spans()[1]
+    precision = SimpleNamespace(is_settled=lambda quantile, _: quantile == 0.5)
+    stream: Any = SimpleNamespace(statistics=SimpleNamespace(count=4_000), precision=precision)
     assert found is not None
     assert not replace(found, count=661).is_settled(0.99)
     for count, is_settled in ((661, False), (662, True), (2_000, True), (2_001, False)):
-        part = part_of(replace(found, count=count), analysis, whole)
+        part = part_of(replace(found, count=count), analysis, stream)
         assert part is not None
         assert part.settled == {"p50": True, "p99": is_settled}
     assert told(stretch((200, 10.0)))["burst"]["settled"] == {"p50": True, "p99": False}  # 600 inferences

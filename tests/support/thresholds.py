@@ -62,7 +62,10 @@ SECTIONS = {
         f"{ANALYSIS}.energy", f"{ANALYSIS}.rail_energy", f"{ANALYSIS}.meter_errors", f"{ANALYSIS}.token_energy",
         f"{ANALYSIS}.operator_energy", "edgetop.wording.operator_words",
     ),
-    "Power traces": (f"{ANALYSIS}.trace_places", f"{ANALYSIS}.trace_alignment", f"{ANALYSIS}.trace_cut"),
+    "Power traces": (
+        f"{ANALYSIS}.trace_places", f"{ANALYSIS}.trace_overview", f"{ANALYSIS}.trace_alignment",
+        f"{ANALYSIS}.trace_cut",
+    ),
     "The forecast": (f"{FORECAST}.heat_forecast", f"{FORECAST}.steady_load", f"{FORECAST}.elsewhere"),
     "Alerts": (f"{ALERTS}.alerts", f"{ALERTS}.alert", f"{ALERTS}.alert_rules", f"{ALERTS}.values"),
     "A and B": (f"{ANALYSIS}.ab_figures", f"{ANALYSIS}.ab_quads", f"{ANALYSIS}.paired"),
@@ -98,9 +101,9 @@ NO_THRESHOLDS = {
         slow_inferences.KEPT slow_inferences.KEPT_RECENT slow_inputs.MOST_INPUTS
          slowdown.MAX_SLOWDOWNS slowdowns.PAUSED_S stages.DEEPEST
         stages.LONGEST stages.NAMED_EVERY stages.NAMED_FROM throttle_spans.COUNTED throttle_spans.MAX_SPANS
-        throttles.MAX_RECORDED token_energy.MOST_PENDING token_energy.MOST_W trace_alignment.LEAST_BIN_S
-        trace_alignment.MOST_BINS trace_places.MOST_COMPARED trace_places.MOST_PLACES trace_alignment.MOST_PERIODS
-         trace_alignment.MOST_WINDOWS tracks.LATE_S
+        throttles.MAX_RECORDED token_energy.MOST_PENDING token_energy.MOST_W trace_overview.LEAST_BIN_S
+        trace_overview.MOST_BINS trace_overview.MOST_POINTS trace_places.MOST_COMPARED trace_places.MOST_PLACES
+        trace_alignment.MOST_PERIODS trace_overview.MOST_WINDOWS tracks.LATE_S
         tracks.SECONDS usage.MOST_EARLY""",
     "how often something is done, and in which steps or spans": """
         baseline.EDGE_POINTS baseline.EDGE_S detector.CHECK_EVERY detector.LEAVE_EVERY equal_position.SPEED_S
@@ -128,9 +131,9 @@ NO_THRESHOLDS = {
         rail_energy.LEARNED_INTERVALS sample.QUARTERS steady.LEVELS steady_load.ALTERNATES_AT steady_load.BLOCKS
         steady_load.WIDTHS_S student._LEAST_SESSIONS student._MOST_FREEDOM student._MOST_SESSIONS student._PLACES
         trace_alignment.AGREES trace_alignment.COARSE trace_alignment.LEAST_CONTRAST
-        trace_alignment.LEAST_EXPLAINED trace_alignment.MOST_DRIFT trace_alignment.PHASES
-        trace_alignment.POINTS trace_alignment.SEARCHED_INFERENCES trace_places.SEARCHED_S
-        trace_alignment.SURE trace_alignment.WINDOW_INFERENCES trace_alignment.ORDERS trace_cut.BLOCKS
+        trace_alignment.LEAST_EXPLAINED trace_alignment.MOST_DRIFT trace_overview.PHASES
+        trace_overview.POINTS trace_alignment.SEARCHED_INFERENCES trace_places.SEARCHED_S
+        trace_alignment.SURE trace_overview.WINDOW_INFERENCES trace_alignment.ORDERS trace_cut.BLOCKS
         trace_cut.PHASES trace_cut.T_19""",
     "the prior and the noise of the thermal model, which only scores of many generated boards can judge": """
         model.AMBIENT_C model.APART model.BALANCE_C model.CONTINUED model.FLAT model.HIGH model.LEAST_NOISE_C

@@ -9,8 +9,9 @@ import numpy.typing as npt
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.report_operators import OperatorFigures
 from edgetop.analysis.session_report import report
-from edgetop.analysis.trace_alignment import Alignment, TraceOverview, align, compared, needs_closer_look, places
+from edgetop.analysis.trace_alignment import Alignment, align, compared, needs_closer_look, places
 from edgetop.analysis.trace_cut import TraceCut, TraceView
+from edgetop.analysis.trace_overview import TraceOverview
 from edgetop.cli.choosing import recorded
 from edgetop.cli.output import print_json, print_text, raise_problems
 from edgetop.cli.printing.page import COLOURS, Chart, escaped, plain, refuse_html, write_page
