@@ -218,12 +218,14 @@ class BackgroundSync:
         while (wanted := self._wanted.get()) is not None:
             fd, folder = wanted
             try:
-                os.fdatasync(fd)
-                sync_folder(folder)
+                try:
+                    os.fdatasync(fd)
+                    sync_folder(folder)
+                finally:
+                    os.close(fd)  # may report that data could not be written, too (close(2))
             except OSError as error:
                 self._failure = error
             finally:
-                os.close(fd)
                 self._is_idle.set()
 
     def raise_failure(self) -> None:

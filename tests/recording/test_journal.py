@@ -1,5 +1,6 @@
 """The journal: one writer, several readers, and nothing is believed that is not whole."""
 
+import errno
 import os
 import threading
 from collections.abc import Sequence
@@ -215,6 +216,28 @@ def test_a_failed_sync_is_told_by_the_next_batch(tmp_path: Path) -> None:
     journal.finish()
     os.close(read_end)
     os.close(write_end)
+
+
+def test_a_failure_that_closing_a_synced_file_reports_is_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on NFS with a full quota. Nobody may wait for this sync for ever."""
+    journal, close = written(tmp_path, [Batch(0, inferences([1]))]), os.close
+
+    def close_and_fail(fd: int) -> None:
+        close(fd)
+        if threading.current_thread().name == "journal sync":
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+    monkeypatch.setattr(os, "close", close_and_fail)
+    journal.sync()
+    waiting = threading.Thread(target=journal._sync.wait, daemon=True)
+    waiting.start()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    with pytest.raises(OSError, match="quota"):
+        journal.append(Batch(1, inferences([2])))
+    journal.end()
 
 
 def test_all_syncs_of_a_journal_share_a_thread_which_ends_with_it(tmp_path: Path) -> None:
