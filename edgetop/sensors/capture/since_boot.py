@@ -4,8 +4,8 @@ Exact counters differ from machine to machine and only grow until the next boot,
 are of one machine. Rounded to two significant digits, they are of the same size and tie nothing together.
 
 Sources: proc(5), proc_stat(5), proc_vmstat(5), proc_diskstats(5) and proc_loadavg(5); the kernel's documents
-admin-guide/cgroup-v2.rst, accounting/psi.rst, power/powercap/powercap.rst, block/stat.rst and
-admin-guide/abi-testing (thermal_throttle).
+admin-guide/cgroup-v2.rst, accounting/psi.rst, power/powercap/powercap.rst, hwmon/sysfs-interface.rst, block/stat.rst
+and admin-guide/abi-testing (thermal_throttle).
 """
 
 import re
@@ -14,7 +14,7 @@ from fnmatch import fnmatch
 DIGITS = 2  # significant ones
 _COUNTER = re.compile(r"(?<![\w.:-])\d{3,}(?![\w.])")
 # Lines of memory.stat that count events. The other lines say how much is used now.
-_EVENTS = re.compile(r"(?m)^(?:total_)?(?:pg|workingset_|thp_|zsw|swpin|swpout).*$")
+_EVENTS = re.compile(r"(?m)^(?:total_)?(?:pg|pswp|workingset_|thp_|numa_|zsw|swpin|swpout).*$")
 _TOTAL = re.compile(r"(?m)(?<=\btotal=)\d+$")
 # A guest's clock is as its host measured it, to a thousandth of a MHz: another one on every host.
 _CALIBRATED = re.compile(r"(?mi)^(cpu MHz\s*:|bogomips\s*:)\s*(\d+\.\d+)$")
@@ -22,8 +22,8 @@ _LAST_PROCESS = re.compile(r" \d+$")
 
 _WHOLE_FILES = (
     "proc/stat", "proc/vmstat", "proc/net/dev", "sys/devices/*/stat", "sys/block/*/stat", "*/memory.peak",
-    "*/memory.max_usage_in_bytes", "*/energy_uj", "*/thermal_throttle/*", "*/npu_busy_time_us",
-    "*/runtime_active_time", "*/oc*_event_cnt",
+    "*/memory.max_usage_in_bytes", "*/memory.events", "*/energy_uj", "*/hwmon*/energy*_input", "*/thermal_throttle/*",
+    "*/npu_busy_time_us", "*/runtime_active_time", "*/oc*_event_cnt",
 )  # fmt: skip
 
 

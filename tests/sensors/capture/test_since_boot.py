@@ -21,6 +21,7 @@ EXACT = "123456"
         ("proc/pressure/io", "some avg10=1.25 avg60=0.00 total=54321\n", "some avg10=1.25 avg60=0.00 total=55000\n"),
         ("proc/cpuinfo", "cpu MHz\t\t: 2596.148\nbogomips\t: 5192.29\n", "cpu MHz\t\t: 2596\nbogomips\t: 5192\n"),
         ("sys/fs/cgroup/memory.stat", "anon 654321\npgfault 654321\n", "anon 654321\npgfault 660000\n"),
+        ("sys/fs/cgroup/memory.stat", "pswpin 4321\nnuma_hint_faults 4321\n", "pswpin 4400\nnuma_hint_faults 4400\n"),
         ("sys/fs/cgroup/memory.peak", "104857600\n", "110000000\n"),
         ("proc/meminfo", "MemTotal: 8123456 kB\n", "MemTotal: 8123456 kB\n"),
         ("sys/class/thermal/thermal_zone0/temp", "50123\n", "50123\n"),
@@ -44,6 +45,8 @@ def test_no_capture_has_an_exact_counter(tmp_path: Path) -> None:
         "sys/fs/cgroup/memory.pressure": f"some avg10=0.00 avg60=0.00 avg300=0.00 total={EXACT}\n",
         "sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count": f"{EXACT}\n",
         "sys/class/powercap/intel-rapl:0/energy_uj": f"{EXACT}\n",
+        "sys/class/hwmon/hwmon0/energy1_input": f"{EXACT}\n",
+        "sys/fs/cgroup/memory.events": f"low 0\nhigh {EXACT}\nmax {EXACT}\n",
         "sys/class/accel/accel0/device/npu_busy_time_us": f"{EXACT}\n",
         "sys/class/hwmon/hwmon0/oc1_event_cnt": f"{EXACT}\n",
     }
