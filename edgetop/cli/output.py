@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
     from edgetop.session.events import Notice
 
+_HELD = "\0"  # stands for a space at which no line is broken; no path and no argument has this character
+
 
 def print_text(text: str, *, err: bool = False, ascii_only: bool = False) -> None:
     """Print plain text on stdout, or on stderr if `err`. Escape sequences and tabs are made visible.
@@ -51,16 +53,27 @@ def prose_columns() -> int:
     return max(60, min(100, terminal_columns() or 100))
 
 
-def wrapped(line: str) -> list[str]:
+def wrapped(line: str, whole: str = "") -> list[str]:
     """Return `line` as lines that fit the terminal, broken at spaces. Without a terminal, return `[line]`.
 
-    Each line after the first is indented by four more spaces.
+    Each line after the first is indented by four more spaces. `whole` is a part of the line that is not broken, such as
+    a command, so that it can be copied.
     """
     columns = terminal_columns()
     if not columns or len(line) <= columns:
         return [line]
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    return textwrap.wrap(line, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    text = line.lstrip()
+    begin = " " * (len(line) - len(text))
+    held = text.replace(whole, whole.replace(" ", _HELD)) if whole else text
+    parts = textwrap.wrap(
+        held,
+        columns,
+        initial_indent=begin,
+        subsequent_indent=f"{begin}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [part.replace(_HELD, " ") for part in parts]
 
 
 def raise_problems(problems: Sequence[str], rest: str) -> None:

@@ -276,12 +276,12 @@ PROMPT_HINT = "  press Enter for the prompt of your shell"
 def how_to_come_back(folder: Path) -> str:
     """Return three lines of text: where the run is recorded, how to attach to it, and how to stop it.
 
-    On a narrow terminal there are more lines, each of which fits.
+    On a narrow terminal there are more lines. Paths and commands are on one line, to be copied.
     """
     shown = session_word(folder)
-    lines = (
-        f"edgetop: the run continues, recorded in {clean(str(folder))}",
-        f"  edgetop attach {shown}   shows it again",
-        f"  edgetop stop {shown}     ends it",
-    )
-    return "\n".join(part for line in lines for part in wrapped(line))
+    lines = {
+        f"edgetop: the run continues, recorded in {clean(str(folder))}": clean(str(folder)),
+        f"  edgetop attach {shown}   shows it again": f"edgetop attach {shown}",
+        f"  edgetop stop {shown}     ends it": f"edgetop stop {shown}",
+    }
+    return "\n".join(part for line, whole in lines.items() for part in wrapped(line, whole))

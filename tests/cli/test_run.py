@@ -264,14 +264,16 @@ def test_a_service_killed_as_a_group_leaves_a_finished_recording(number, model, 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSEGV, marks=pytest.mark.thorough)])
 def test_an_engine_that_is_killed_ends_the_run_with_its_cause(number, model, tmp_path):
-    process = start_edgetop("run", model, *PACED, "-o", "one", home=tmp_path)
+    name = "one of the many sessions of the last week that this board of ours has run"
+    process = start_edgetop("run", model, *PACED, "-o", name, home=tmp_path)
     wait_for_words(process, "p50")
     os.kill(engine_of(process), number)
     out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 3
     assert number.name in err.splitlines()[-1]
-    assert "recorded in" in out
-    folder = tmp_path / "one.edgetop"
+    folder = tmp_path / f"{name}.edgetop"
+    assert f"recorded in {folder}\n" in out  # on one line, which a script or a shell can read
+    assert out.splitlines()[-1].startswith("more: edgetop report '")
     assert json.loads((folder / "session.json").read_text())["end_reason"] == "engine-died"
     assert pq.read_table(folder / "inferences.parquet").num_rows > 50
     assert recorded(folder, "events", "select count(*) from {table} where kind = 'engine-died'") == [(1,)]

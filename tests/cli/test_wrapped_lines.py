@@ -26,6 +26,14 @@ def test_a_line_is_broken_at_spaces_to_fit_the_terminal(columns, lines, monkeypa
     assert wrapped("  net: rx-bytes tx-bytes") == lines
 
 
+def test_a_command_to_copy_is_not_broken(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "24")
+    monkeypatch.setattr("sys.__stdout__", None)
+    command = "edgetop stop '/srv/my runs/one'"
+    assert wrapped(f"  {command}     ends it", command) == [f"  {command}", "      ends it"]
+    assert wrapped(f"more: {command}", command) == ["more:", f"    {command}"]
+
+
 @pytest.mark.parametrize(("columns", "of_text"), [(200, 80), (80, 80), (57, 57), (9, 40), (0, 72)])
 def test_text_has_the_present_width_of_the_terminal_whatever_it_was_at_the_start(columns, of_text, monkeypatch):
     ours, theirs = pty.openpty()

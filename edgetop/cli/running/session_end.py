@@ -1,10 +1,12 @@
 """The end of a session: its exit code, its gates, and the result that is printed."""
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from edgetop.cli import output
 from edgetop.cli.output import print_json, print_text, text_columns
 from edgetop.cli.running.live_session import LiveSession
 from edgetop.cli.running.run_request import RunRequest
@@ -116,7 +118,16 @@ def _print_result(result: "Report", folder: FolderHandle | None, request: RunReq
     if folder:
         where = f"recorded in {folder.name}" + (f", but {folder.why_gone}" if folder.why_gone else "")
         brief = short_result(result, columns) if is_short(result) else brief_summary(result, columns)
-        outputs = outputs_lines(outputs_folder, judge) if outputs_folder else ()
-        after = (*outputs, where, f"more: edgetop report {session_word(folder.name)}")
-        text = "\n".join((brief, *wrapped(after, columns)))
+        outputs = wrapped(outputs_lines(outputs_folder, judge), columns) if outputs_folder else ()
+        more = f"edgetop report {session_word(folder.name)}"
+        after = (*_fitting(where, str(folder.name)), *_fitting(f"more: {more}", more))
+        text = "\n".join((brief, *outputs, *after))
     print_text(text, ascii_only=bool(showing.screen.ascii_only))
+
+
+def _fitting(line: str, whole: str) -> list[str]:
+    """Return a line that a script may read, and broken into lines that fit only if standard output is a terminal.
+
+    `whole` is the path or the command in it, which is never broken, so that it can be copied.
+    """
+    return output.wrapped(line, whole) if sys.stdout.isatty() else [line]
