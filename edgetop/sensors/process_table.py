@@ -16,7 +16,8 @@ HOST = Root()  # the real root, whatever board the sensors read
 SEARCH_S = 5.0  # interval of searches for new processes
 LIST_S, MOST_LISTED = 0.5, 256  # interval of reads of lists of children, and most threads whose lists are read
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
-MOST_OPEN = 120  # most files of processes that stay open; other sensors need descriptors as well (`root.MAX_OPEN`)
+# Number of a root's open files up to which files of processes stay open: the rest of `root.MAX_OPEN` is for others.
+MOST_OPEN = 120
 SHARED_NOTE = "edgetop's own included: the engine is a thread of it"
 
 # The fields after the command's name, which may itself contain spaces and brackets: the state, parent, 7 others, major
@@ -83,7 +84,7 @@ class Everyone:
                 stat = parse_stat(file.read_text())
             except (OSError, ValueError):  # it has ended meanwhile, or may not be read
                 continue
-            if len(self._files) < MOST_OPEN:
+            if name in before or self._root.open_files <= MOST_OPEN:
                 self._files[name] = file
             yield int(name), stat
 

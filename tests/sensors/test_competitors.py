@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from edgetop.sensors import process_table
 from edgetop.sensors.competitors import AGAIN_S, EVERY_S, HIDDEN, Competitors
 from edgetop.sensors.process_table import MOST_OPEN, Everyone, why_unseen
 from edgetop.sensors.root import Root
@@ -323,3 +324,13 @@ def test_the_files_of_processes_stay_open_until_they_end() -> None:
     assert process.pid not in dict(everybody.read_stats())
     del everybody
     assert root.open_files == 0
+
+
+def test_several_looks_at_all_processes_leave_descriptors_for_other_sensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a watched program: its family and what competes with it are found by looks of their own."""
+    monkeypatch.setattr(process_table, "MOST_OPEN", 2)
+    root = Root()
+    looks = [Everyone(root) for _ in range(3)]
+    for _ in range(2):
+        assert all(len(dict(look.read_stats())) > 2 for look in looks)
+        assert root.open_files == 2
