@@ -15,7 +15,9 @@ from edgetop.recording.reader import Recording
 from edgetop.recording.session_folder import LOG, WriterLock, read_manifest, write_manifest
 from edgetop.sensors.capture.own_words import own_words
 from edgetop.sensors.capture.private import OF_EVERYONE
+from edgetop.session.engine_events import ProfileBurst
 from edgetop.session.manifest import Watched, WatchedStream
+from edgetop.session.operators import Operator
 from tests.support.commands import edgetop
 from tests.support.recordings import record
 from tests.support.scripts import measured
@@ -111,6 +113,31 @@ def test_arguments_of_a_watched_program_are_removed(home: Path) -> None:
     assert not [name for name, content in found.items() if b"s3cr3t" in content or b"/anna" in content]
     watched = json.loads(found["one/one.edgetop/session.json"])["watched"]
     assert (watched["command"], watched["streams"][0]["name"]) == (["app"], "det.onnx")
+
+
+def test_names_of_operators_inputs_and_sensors_stay_wherever_they_stand(tmp_path: Path) -> None:
+    """As PyTorch names them, which looks like a path. The tables have these names, too, and refer to them."""
+    name, sensor = "/model.22/cv3/conv/Conv", "temp/probe:marta"
+    slow = {"burst": 1, "longer": name, "longer_ns": 9, "slow_ns": 30, "usual_ns": 20, "longer_share": 0.5}
+    script = measured(20).profile([Operator(name, "Conv", "CPU", 8, 5_000)])
+    folder = record(
+        tmp_path / "one.edgetop", script.tell("profile-burst", message=f"{name} took longer", **slow).end().batches
+    )
+    whole = read_manifest(folder)
+    changed = replace(
+        whole,
+        model=replace(whole.model, inputs=(replace(whole.model.inputs[0], name="/input.1"),)),
+        sensors=(replace(whole.sensors[0], id=sensor), *whole.sensors[1:]),
+        methodology=replace(whole.methodology, start_temperatures={sensor: 41.0}),
+    )
+    write_manifest(folder, changed)
+    assert edgetop("bundle", "one", "-o", "b.zip", home=tmp_path, USER="marta").returncode == 0
+    sent = read_manifest(tmp_path / "sent/one/one.edgetop") if members(tmp_path / "b.zip") else whole
+    assert [one.name for one in sent.model.inputs] == ["/input.1"]
+    assert sent.sensors[0].id == sensor
+    assert sent.methodology.start_temperatures == {sensor: 41.0}
+    events = [event.body for batch in Recording(tmp_path / "sent/one/one.edgetop").play() for event in batch.events]
+    assert [body.longer for body in events if isinstance(body, ProfileBurst) and body.longer] == [name]
 
 
 def test_what_cannot_be_bundled_is_said_in_a_line(home: Path) -> None:

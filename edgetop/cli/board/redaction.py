@@ -1,7 +1,7 @@
 """Removal of all texts that identify a machine or a person: names, paths, serial numbers, addresses."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from edgetop.paths import cache_home, config_home, home, recordings_home
 from edgetop.sensors.capture.private import Private, hosts_of_this_machine, users_of_this_machine
@@ -14,7 +14,9 @@ _BELOW = re.compile(r"(?<![\w/$.-])(~|RECORDINGS|CONFIG|CACHE)/[^\s\"':;,()\[\]]
 class Redaction:
     """Replaces, in texts and JSON values, whatever identifies this machine or its user."""
 
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Root, kept: Collection[str] = ()) -> None:
+        """Read what identifies the machine below `root`. The texts in `kept` stay as they are."""
+        self._kept = kept
         self._private = Private(root, hosts_of_this_machine() | users_of_this_machine())
         own = {"~": home(), "CONFIG": config_home(), "CACHE": cache_home(), "RECORDINGS": recordings_home()}
         # The longest first: the recordings are usually below the home.
@@ -26,6 +28,8 @@ class Redaction:
         The user's folders become `~`, `RECORDINGS`, `CONFIG` and `CACHE`, and what is below them becomes `PATH`. The
         rest is replaced as in captured files: see `Private.text`.
         """
+        if text in self._kept:
+            return text
         for path, name in self._places:
             if path != "/":
                 text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", name, text)

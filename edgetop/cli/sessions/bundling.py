@@ -59,8 +59,8 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
     name = folder.name.removesuffix(SUFFIX)
     if is_live(folder):
         raise InputError(f"{name}: is being recorded", "edgetop stop ends it; bundle it then")
-    redaction = Redaction(Root())
     with Recording(folder) as recording:  # recovers a session whose writer died
+        redaction = Redaction(Root(), _names_in_tables(recording))
         sent_name = redaction.text(_in_utc(name, recording.manifest.created_utc))
         path = output or Path(f"{sent_name}-bundle.zip")
         target = NamedOutput.of_option("--output", path, force=force, elsewhere="choose another path with -o")
@@ -81,6 +81,17 @@ def make_bundle(session: str | None, output: Path | None, *, force: bool) -> Non
             "\n".join((f"{path}  {size}", *(f"  {line}" for line in lines), "Look through it before you send it."))
         )
         raise_problems(recording.problems, "the rest is in the bundle")
+
+
+def _names_in_tables(recording: Recording) -> set[str]:
+    """Return the names of operators, inputs and sensors, which stay: tables that are copied as they are have them."""
+    bursts = (burst for part in recording.rows("operators") for burst in part)
+    manifest = recording.manifest
+    return {
+        *(one.name for burst in bursts for one in burst.infos),
+        *(one.name for one in manifest.model.inputs),
+        *(one.id for one in manifest.sensors),
+    }
 
 
 def _add(archive: zipfile.ZipFile, name: str, file: Path) -> None:
@@ -152,8 +163,6 @@ def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
     if "labels" in document:
         redacted["labels"] = redaction.foreign(document["labels"])
     redacted.update((key, document[key]) for key in _NO_TEXTS if key in document)
-    for after, before in zip(redacted.get("sensors", ()), document.get("sensors", ()), strict=True):
-        after["id"] = before["id"]  # tables refer to it
     return redacted
 
 
