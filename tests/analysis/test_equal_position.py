@@ -1,5 +1,6 @@
 """A growing context is no slowdown, and a throttle in a growing context is one."""
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -251,6 +252,23 @@ def test_seconds_that_others_disturbed_at_the_start_are_not_usual(model, disturb
     for span in analysis.spans():
         assert span is not None
         assert span.p50_ns == pytest.approx(model.ms(model.prompt) * 1e6, rel=0.08)
+
+
+@pytest.mark.parametrize("noise", mostly_thorough([0.03, 0.05], 0.05))
+def test_noise_does_not_make_the_usual_time_shorter(noise):
+    """Of many ranges, some are faster by chance. That must not look as if the first one had been disturbed."""
+    ratios = []
+    for seed in range(8):
+        random, positions = np.random.default_rng(seed), EqualPosition()
+        passes = [position for _ in range(2) for position in range(20, 1500, 10)]
+        times = [20e6 * math.exp(noise * random.standard_normal()) for _ in passes]
+        told = [
+            ns * positions._factor(1, position, ns, second)
+            for second, (position, ns) in enumerate(zip(passes, times, strict=True))
+        ]
+        ratios.append(np.median(told[-100:]) / np.median(told[5:35]))
+    assert np.median(ratios) == pytest.approx(1, abs=0.02)
+    assert min(ratios) > 0.95
 
 
 FLAT = [(32 * place + 16, 20.0) for place in range(4)]  # a second in each of four ranges, whose line is flat

@@ -17,6 +17,7 @@ wrong. A slowdown at these positions is reported only if its cause is proven.
 """
 
 import math
+from bisect import insort
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -44,6 +45,10 @@ LEAST_RANGES = 4
 # slow once is never learned.
 EQUAL = 0.05
 MAX_CURVES = 64  # Most numbers of requests at the same time that are compared.
+# Share of the later ranges that must be clearly faster than a range if that one was disturbed. Choice. Larger: the rest
+# of a request that was disturbed for long counts; smaller: of many noisy ranges a few are faster by chance, and the
+# usual time becomes too short.
+FASTER = 0.25
 SPEED_S = 10  # Number of seconds from which the present slowness is known when another number of requests begins.
 MAX_RANGES = 4096  # Positions beyond this range share one range.
 MAX_SPANS = 500  # Number of spans of new positions that are stored.
@@ -155,17 +160,17 @@ class Curve:
     def _bounds(self) -> Iterator[tuple[int, float, float]]:
         """Yield `(place, median_ns, most_ns)` for each learned range, the last range first.
 
-        `place` is the index of the range, `median_ns` its median, and `most_ns` its longest plausible time: the
-        shortest median of the ranges after it, of at least OWN seconds or of two ranges, because that of one second may
-        be chance. Without such ranges it is infinite.
+        `place` is the index of the range, `median_ns` its median, and `most_ns` its longest plausible time: that which
+        FASTER of the ranges after it do not exceed, and at least two of them, because one second may be chance. A range
+        of at least OWN seconds counts as two. Without such ranges it is infinite.
         """
-        shortest, second = math.inf, math.inf
+        later: list[float] = []  # in ascending order
         for place in sorted(self.medians, reverse=True):
             median_ns = self.medians[place]
-            yield place, median_ns, second
-            is_sure = len(self.learned[place]) >= OWN
-            second = min(second, median_ns if is_sure else max(shortest, median_ns))
-            shortest = min(shortest, median_ns)
+            yield place, median_ns, later[max(1, int(FASTER * len(later)))] if len(later) > 1 else math.inf
+            insort(later, median_ns)
+            if len(self.learned[place]) >= OWN:
+                insort(later, median_ns)
 
 
 @dataclass(slots=True)

@@ -273,18 +273,20 @@ def _examine(row: np.void, usual_ns: float, signals: Signals) -> SlowInference:
 def _disk_ns(signals: Signals, begin_s: int, end_s: int) -> float:
     """Return for how many ns one thread may have waited for a disk between two session seconds, the second excluded.
 
-    The result is infinite if the kernel does not tell. Its share of time in which a task waited is a mean over the
-    CPUs, each weighted by the time in which it had something to do or to wait for (kernel/sched/psi.c). So a wait of t
-    on one CPU shows as t x t / (CPUs x length) at least.
+    The result is infinite if the kernel does not tell, or if a reading is missing: the next one then covers more than
+    its second. The kernel's share of time in which a task waited is a mean over the CPUs, each weighted by the time in
+    which it had something to do or to wait for (kernel/sched/psi.c). So a wait of t on one CPU shows as
+    t x t / (CPUs x length) at least.
     """
     row = next((row for row, info in enumerate(signals.infos) if info.id == DISK_PRESSURE), None)
     if row is None or not signals.machine.cores:
         return float("inf")
-    held, was_read = signals.held(begin_s, end_s + 1, [row])  # A reading covers the second before it.
-    if not was_read[0, -1]:
+    held, was_read = signals.held(begin_s - 1, end_s + 1, [row])
+    if not was_read.all():
         return float("inf")
-    cpu_seconds = signals.machine.cores * held.shape[1]
-    return float(np.sqrt(held.sum() / 100 * cpu_seconds)) * NS + UNSEEN_NS
+    covering = held[0, 1:]  # A reading covers the time since the one before.
+    cpu_seconds = signals.machine.cores * len(covering)
+    return float(np.sqrt(covering.sum() / 100 * cpu_seconds)) * NS + UNSEEN_NS
 
 
 def _is_of_quota(

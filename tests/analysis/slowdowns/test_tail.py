@@ -1,5 +1,6 @@
 """What the tail is made of: the slowest inferences, each with what coincided."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -201,6 +202,17 @@ def test_a_fault_takes_no_longer_than_threads_waited_for_the_disk(
     (first,) = told["causes"]
     shares = first["share"], first.get("share_at_most")
     assert shares == ((None, 0.975) if cause == "page-faults" else (0.975, None))
+
+
+@pytest.mark.parametrize("missing", [(58, 59, 60), (57, 58, 59)])
+def test_a_pressure_of_the_disk_over_several_seconds_limits_no_fault(missing: tuple[int, ...]) -> None:
+    """After a gap, a wait of 390 ms on one of four CPUs is 1 % of four seconds."""
+    pressure = [math.nan if second in missing else float(second == missing[-1] + 1) for second in range(LENGTH_S)]
+    event = counted(60.1, 410, major_faults=1, loop_major_faults=1, slept_ns=390 * MS)
+    session = made({60: 400}, event, sensors={DISK_PRESSURE: pressure})
+    ((at_ns, manifest),) = session.manifests
+    session = replace(session, manifests=((at_ns, replace(manifest, board=Board(cores=4))),))
+    assert [one.share for one in tail_of(session).slowest] == [pytest.approx(0.975, rel=0.01)]
 
 
 @pytest.mark.parametrize(("lost_ms", "cause"), [(38, "page-faults"), (42, "unexplained")])
