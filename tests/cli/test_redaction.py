@@ -8,7 +8,9 @@ import pytest
 
 from edgetop.cli.board.redaction import Redaction
 from edgetop.sensors.capture.own_words import own_words
+from edgetop.sensors.capture.private import Private
 from edgetop.sensors.root import Root
+from tests.support.trees import plant
 
 DOCKER = "4f1e" * 16  # the id of a container
 
@@ -158,6 +160,16 @@ def test_a_host_or_a_user_named_by_a_word_of_edgetop_changes_no_document(name, t
     (tmp_path / "etc/hostname").write_text(f"{name}\n")
     document = {name: {"name": name, "what": f"The {name} of this board: throttled, with a root file system"}}
     assert Redaction(Root(tmp_path)).document(document) == document
+
+
+def test_a_host_with_the_name_of_its_board_is_not_blanked_in_what_tells_the_board(tmp_path):
+    """Armbian's first name for a host."""
+    plant(
+        tmp_path,
+        {"etc/hostname": "orangepi5\n", "proc/device-tree/compatible": "xunlong,orangepi-5\0rockchip,rk3588s\0"},
+    )
+    text = "BOARD=orangepi5, dtb/rockchip/orangepi5.dtb"
+    assert Private(Root(tmp_path)).text(text) == text
 
 
 @pytest.mark.parametrize("word", ["A", ":", "a.", "\\", "x@", "/", "/a", "/a ", "a-", "1.", "/a:", "é", "a://", "f_"])

@@ -224,7 +224,10 @@ def _vocabulary(root: Root) -> set[str]:
         for text in _texts(root, (f"{folder}/{entry}/{name}" for entry in root.names(folder)))
     ]
     texts = "\n".join([*_texts(root, _VOCABULARY), *_of_distribution(root)]).lower()
-    return {*types, *re.split(r"[\s,;:=\"'()\0]+", texts), *re.split(r"[\W_]+", "\n".join([texts, *types]))}
+    words = re.split(r"[\s,;:=\"'()\0]+", texts)
+    # Distributions give a board its own name without the signs in it: Armbian calls an orangepi-5 orangepi5.
+    plain = (re.sub(r"[\W_]+", "", word) for word in words)
+    return {*types, *words, *plain, *re.split(r"[\W_]+", "\n".join([texts, *types]))}
 
 
 def _of_distribution(root: Root) -> Iterator[str]:
