@@ -172,6 +172,14 @@ def test_a_host_with_the_name_of_its_board_is_not_blanked_in_what_tells_the_boar
     assert Private(Root(tmp_path)).text(text) == text
 
 
+def test_a_short_label_of_a_domain_is_no_name_but_its_domain_is(tmp_path):
+    """Half of the laptops of a university would have no mains adapter."""
+    private = Private(plant(tmp_path, {"etc/hostname": "cam7.cs.ox.ac.uk\n"}))
+    adapter = "sys/class/power_supply/AC/online"
+    assert (private.text(adapter), private.is_in_path(adapter)) == (adapter, False)
+    assert private.text("cam7, cs.ox.ac.uk, www.ox.ac.uk") == "xxxx, xx.xx.xx.xx, www.xx.xx.xx"
+
+
 @pytest.mark.parametrize("word", ["A", ":", "a.", "\\", "x@", "/", "/a", "/a ", "a-", "1.", "/a:", "é", "a://", "f_"])
 def test_a_long_word_takes_no_longer_than_many_short_ones(word, redaction):
     """The time would be minutes if it grew with the square of the length."""

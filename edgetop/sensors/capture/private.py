@@ -177,9 +177,13 @@ def _hosts(root: Root) -> set[str]:
 
 
 def _host_names(host: str) -> Iterator[str]:
-    """Yield the names of a host such as cam.lab.acme.org: itself, cam, lab, acme, lab.acme.org, acme.org."""
+    """Yield the names of a host such as cam.lab.acme.org: itself, cam, lab, acme, lab.acme.org, acme.org.
+
+    A label of two letters in a domain, such as `ac` of ac.uk, is no name by itself: a mains adapter is called AC.
+    """
     labels = host.strip().split(".")
-    yield from (labels[0], *(label for label in labels[1:-1] if label.lower() not in _COMMON_LABELS))
+    telling = (label for label in labels[1:-1] if len(label) > 2 and label.lower() not in _COMMON_LABELS)
+    yield from (labels[0], *telling)
     yield from (".".join(labels[count:]) for count in range(len(labels) - 1))
 
 
