@@ -8,7 +8,7 @@ import pytest
 
 from edgetop.cli.board.redaction import Redaction
 from edgetop.sensors.capture.own_words import own_words
-from edgetop.sensors.capture.private import Private
+from edgetop.sensors.capture.private import Private, users_of_this_machine
 from edgetop.sensors.root import Root
 from tests.support.trees import plant
 
@@ -184,6 +184,14 @@ def test_a_short_label_of_a_domain_is_no_name_but_its_domain_is(tmp_path):
 def test_a_long_word_takes_no_longer_than_many_short_ones(word, redaction):
     """The time would be minutes if it grew with the square of the length."""
     assert len(redaction.text(word * 100_000)) > 0
+
+
+def test_a_user_without_a_name_and_a_home_has_names_of_none(monkeypatch):
+    """As in a container with `--user 54321`, in which sensors can be captured all the same."""
+    for variable in ("HOME", "USER", "LOGNAME", "LNAME", "USERNAME", "SUDO_USER"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr(os, "getuid", lambda: 54321)
+    assert users_of_this_machine() <= {""}
 
 
 def test_this_very_user_and_machine_are_removed():

@@ -13,6 +13,7 @@ import re
 import socket
 from collections.abc import Callable, Iterable, Iterator
 
+from edgetop.errors import InputError
 from edgetop.paths import home
 from edgetop.sensors.capture.forms import IDS, blank, without_forms
 from edgetop.sensors.capture.own_words import own_words
@@ -209,7 +210,9 @@ def hosts_of_this_machine() -> set[str]:
 
 def users_of_this_machine() -> set[str]:
     """Return the names of this user, from the environment and from the system, wherever the system has its users."""
-    names = {os.environ.get(variable, "") for variable in ("USER", "LOGNAME", "SUDO_USER")} | {home().name}
+    names = {os.environ.get(variable, "") for variable in ("USER", "LOGNAME", "SUDO_USER")}
+    with contextlib.suppress(InputError):  # a user without a home
+        names.add(home().name)
     with contextlib.suppress(KeyError, OSError):  # no variable, and no entry for this number
         names.add(getpass.getuser())
     with contextlib.suppress(KeyError):
