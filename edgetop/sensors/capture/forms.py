@@ -18,8 +18,8 @@ IDS = re.compile(
     re.IGNORECASE,
 )
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
-_IPV4 = re.compile(
-    rf"(?<!\d)(?<!\d\.)(?:{_BYTE}\.){{3}}{_BYTE}(?!\.?\d|-[a-z]{{4,20}}-)|(?<![\w.-])ip-{_BYTE}(?:-{_BYTE}){{3}}(?![\w-])"
+_IPV4 = re.compile(  # without 127.0.0.1 and 0.0.0.0, which every machine has
+    rf"(?<!\d)(?<!\d\.)(?!(?:127\.0\.0\.1|0\.0\.0\.0)(?!\d))(?:{_BYTE}\.){{3}}{_BYTE}(?!\.?\d|-[a-z]{{4,20}}-)|(?<![\w.-])ip-{_BYTE}(?:-{_BYTE}){{3}}(?![\w-])"
 )
 _PERHAPS_IPV6 = re.compile(r"(?<![\w:.])(?P<address>[0-9a-f:]{3,39})(?:%[\w.-]{1,20})?(?![\w:])", re.IGNORECASE)
 # What follows "@" in a device tree is an address in memory.
@@ -72,7 +72,7 @@ def without_forms(text: str) -> str:
 
 
 def _without_host(match: "re.Match[str]") -> str:
-    if _PUBLIC_HOSTS.fullmatch(match[2]):
+    if _PUBLIC_HOSTS.fullmatch(match[2].rstrip(",;:.)]")):
         return match[0]
     return match[1] + blank(match[2]) + blank(match[3])
 
@@ -80,10 +80,13 @@ def _without_host(match: "re.Match[str]") -> str:
 def _without_ipv6(match: "re.Match[str]") -> str:
     """Return the matched text. If the text is an IPv6 address, its letters and digits are replaced by `x`.
 
-    Other matches, such as the time of day 10:15:02, stay unchanged.
+    Other matches, such as the time of day 10:15:02, stay unchanged, and so does ::1, which every machine has.
     """
     try:
-        ipaddress.IPv6Address(match["address"].rstrip(":") if match["address"][-2:] != "::" else match["address"])
+        text = match["address"]
+        address = ipaddress.IPv6Address(text if text.endswith("::") else text.rstrip(":"))
     except ValueError:
+        return match[0]
+    if address.is_loopback or address.is_unspecified:
         return match[0]
     return blank(match[0])
