@@ -24,6 +24,7 @@ from edgetop.analysis.rolling_latency import LatencyView, RollingLatency, Stream
 from edgetop.analysis.slowdowns.from_start import OTHERS
 from edgetop.analysis.statistics import Statistics
 from edgetop.analysis.steady import SpanFigures
+from edgetop.analysis.streams import StreamView
 from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.analysis.token_figures import GenerationView
 from edgetop.session.batch import Batch
@@ -112,9 +113,13 @@ class Analysis(Folds):
         Each is None if it is unknown. The sustained span may be some seconds older than the other figures on the
         screen.
         """
-        views, (_, name) = self.stream_views(), self._shown()
-        shown = next((view for view in views if view.name == name), views[0])
+        shown = self.shown_stream()
         return shown.burst, shown.sustained_lately
+
+    def shown_stream(self) -> StreamView:
+        """Return the stream that the screen shows, which the user may have chosen."""
+        views, (_, name) = self.stream_views(), self._shown()
+        return next((view for view in views if view.name == name), views[0])
 
     def choose_stream(self) -> str:
         """Let the screen show the next stream, and return that stream's name.
@@ -251,6 +256,10 @@ class MonitorView:
     def is_settled(self, window: Statistics, quantile: float) -> bool:
         """Whether `window`, the figures of a part of the session, has enough inferences to trust the percentile."""
         return self.precision_of(window).is_settled(quantile, window)
+
+    def is_span_settled(self, span: SpanFigures, quantile: float) -> bool:
+        """Whether `span`, one of `spans`, has enough inferences to trust the percentile."""
+        return self.analysis.shown_stream().is_span_settled(span, quantile)
 
     def unknown(self) -> "MonitorView":
         """Return a view whose parts are all empty, as for a session without data."""

@@ -195,16 +195,12 @@ class Span:
 def span(figures: SpanFigures | None, analysis: Folds, stream: StreamView | None) -> Span | None:
     """Return the figures of a steady span as a report has them, or None if there is none.
 
-    `stream`: the stream of the span; None for a span of several streams. If a percentile of the stream has too few
-    independent inferences, a span that is most of the stream has too few as well.
+    `stream`: the stream of the span; None for a span of several streams.
     """
     if figures is None:
         return None
-    whole = stream.statistics if stream else None
-    is_most = whole is not None and 2 * figures.count > whole.count
     settled = {
-        name: figures.is_settled(quantile)
-        and not (is_most and stream and whole and not stream.precision.is_settled(quantile, whole))
+        name: stream.is_span_settled(figures, quantile) if stream else figures.is_settled(quantile)
         for name, quantile in zip(PERCENTILE_KEYS, QUANTILES, strict=True)
         if f"{name}_ms" in Span.__annotations__
     }

@@ -238,6 +238,18 @@ class StreamView:
             rows = rows[rows["t_ns"] < until_s * NS]
         return None if is_early else sustained(rows, view.burst)
 
+    def is_span_settled(self, span: SpanFigures, quantile: float) -> bool:
+        """Whether `span`, a steady span of this stream, has enough inferences to trust the percentile.
+
+        `quantile`: the percentile as a share, such as 0.99. If the stream has too few independent inferences for it, a
+        span that is most of the stream has too few as well. A span of a language model is one of tokens or prompts,
+        of which the precision of its requests says nothing.
+        """
+        is_of_tokens = self._folds.has_tokens or self._folds.only_prefill is not None
+        if is_of_tokens or self.statistics is None or 2 * span.count <= self.statistics.count:
+            return span.is_settled(quantile)
+        return span.is_settled(quantile) and self.precision.is_settled(quantile, self.statistics)
+
     @noted
     def input_sizes(self) -> InputSizes | None:
         """The input sizes in the first steady 30 s and in the last steady span, or None if one of them is unknown."""

@@ -59,7 +59,8 @@ def _tail(tail: of.Tail) -> str:
     p99 = formatting.doubted(formatting.or_unknown(tail.p99_ns, words), settled=tail.is_settled)
     if tail.deadline_ns is not None and (tail.p99_ns or 0) >= SECONDS_FROM_NS:
         seconds = (tail.p99_ns or 0) / 1e9
-        return f"{f'{seconds:.1f}' if tail.is_settled else f'{seconds:.0f}?'} s of {tail.deadline_ns / 1e6:g} ms"
+        told = formatting.doubted(f"{seconds:.{1 if tail.is_settled else 0}f}", settled=tail.is_settled)
+        return f"{told} s of {tail.deadline_ns / 1e6:g} ms"
     if tail.deadline_ns is not None:
         stream = f", {formatting.clean(tail.stream)}" if tail.stream else ""
         return f"{p99:>{MS_CELLS + 1}} of {tail.deadline_ns / 1e6:g} ms{stream}"

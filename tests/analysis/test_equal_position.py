@@ -10,6 +10,7 @@ from edgetop.analysis import faults
 from edgetop.analysis.analysis import Analysis
 from edgetop.analysis.folds import FOLDS
 from edgetop.analysis.progress import is_stalled
+from edgetop.analysis.report_parts import span as part_of
 from edgetop.analysis.slowdowns.equal_position import EqualPosition
 from edgetop.session.batch import Batch
 from edgetop.session.generation_settings import Generation
@@ -252,6 +253,15 @@ def test_seconds_that_others_disturbed_at_the_start_are_not_usual(model, disturb
     for span in analysis.spans():
         assert span is not None
         assert span.p50_ns == pytest.approx(model.ms(model.prompt) * 1e6, rel=0.08)
+
+
+def test_a_span_of_tokens_is_settled_by_its_tokens_and_not_by_the_requests():
+    analysis = folded([session(Model(most=300, base=10, growth=1.0), 100)])
+    stream = analysis.only_stream
+    assert stream.statistics.count < 100
+    for part in analysis.spans():
+        assert part.count > 2_000
+        assert part_of(part, analysis, stream).settled == {"p50": True, "p99": True}
 
 
 @pytest.mark.parametrize("noise", mostly_thorough([0.03, 0.05], 0.05))

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -172,11 +171,15 @@ def test_a_percentile_of_a_span_is_settled_by_its_inferences_and_by_those_of_the
     analysis = analysed(stretch((200, 10.0)))
     found = analysis.spans()[1]
     precision = SimpleNamespace(is_settled=lambda quantile, _: quantile == 0.5)
-    stream: Any = SimpleNamespace(statistics=SimpleNamespace(count=4_000), precision=precision)
+    stream, view = analysis.only_stream, analysis.view(None)
     assert found is not None
+    assert stream is not None
+    vars(stream).update(statistics=SimpleNamespace(count=4_000), precision=precision)
     assert not replace(found, count=661).is_settled(0.99)
     for count, is_settled in ((661, False), (662, True), (2_000, True), (2_001, False)):
-        part = part_of(replace(found, count=count), analysis, stream)
+        counted = replace(found, count=count)
+        part = part_of(counted, analysis, stream)
         assert part is not None
         assert part.settled == {"p50": True, "p99": is_settled}
+        assert [view.is_span_settled(counted, of) for of in (0.5, 0.99)] == [True, is_settled]
     assert told(stretch((200, 10.0)))["burst"]["settled"] == {"p50": True, "p99": False}  # 600 inferences

@@ -213,7 +213,7 @@ def _spans(view: MonitorView, area: Area) -> Line:
             pieces.append((f"{UNKNOWN}  ", "dim"))
             continue
         for label, of, ns in (("p50", 0.50, figures.p50_ns), ("p99", 0.99, figures.p99_ns)):
-            text = doubted(milliseconds(ns), settled=figures.is_settled(of), pad=" ")
+            text = doubted(milliseconds(ns), settled=view.is_span_settled(figures, of), pad=" ")
             pieces += [(label, STYLES[label]), f" {text} {' ' * (label == 'p99')}"]
     return as_fits(area.width, *pieces)
 
@@ -292,11 +292,15 @@ def _cells(label: str, statistics: Statistics | None, precision: PrecisionView =
     if statistics is None:
         unknown = [(f"{UNKNOWN} ", "dim")] * len(NAMES) + [(UNKNOWN, "dim")] * (len(COLUMNS) - len(NAMES) - 1)
         return [(label, "dim"), *unknown]
-    texts = ((milliseconds(statistics.percentile_ns(of)), precision.is_settled(of, statistics)) for of in QUANTILES)
+    settled = [precision.is_settled(of, statistics) for of in QUANTILES]
+    texts = (
+        doubted(milliseconds(statistics.percentile_ns(of)), settled=is_settled, pad=" ")
+        for of, is_settled in zip(QUANTILES, settled, strict=True)
+    )
     ends = (statistics.min_ns, statistics.mean_ns, statistics.stdev_ns, statistics.jitter_ns)
     return [
         (label, "dim"),
-        *(f"{text} " if is_settled else (f"{text}?", "dim") for text, is_settled in texts),
+        *(text if is_settled else (text, "dim") for text, is_settled in zip(texts, settled, strict=True)),
         milliseconds(statistics.max_ns),
         or_unknown(statistics.throughput_hz, formatting.rate),
         formatting.count(statistics.count),
