@@ -382,6 +382,13 @@ def test_the_log_of_another_run_at_the_same_rate_is_refused(jitter: float, *, is
     assert not aligned(session).is_foreign
 
 
+@pytest.mark.parametrize(("samples", "seed"), [(1.5, 16), (2.0, 21), (2.0, 25)])
+def test_a_log_of_few_samples_in_an_inference_is_not_taken_for_that_of_another_run(samples: float, seed: int) -> None:
+    """Too few samples fall into a phase for the order of the latencies to show."""
+    found = aligned(Traced(seed, latency=0.003, period=0.024, count=150, jitter=0.1, rate=samples / 0.003))
+    assert (found.is_foreign, found.is_certain) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("order", "explained", "scatter", "is_foreign"),
     [
