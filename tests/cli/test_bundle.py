@@ -129,12 +129,14 @@ def test_names_of_operators_inputs_and_sensors_stay_wherever_they_stand(tmp_path
         model=replace(whole.model, inputs=(replace(whole.model.inputs[0], name="/input.1"),)),
         sensors=(replace(whole.sensors[0], id=sensor), *whole.sensors[1:]),
         methodology=replace(whole.methodology, start_temperatures={sensor: 41.0}),
+        command=("edgetop", "run", "/srv/firma/m.onnx", "--ambient", sensor),
     )
     write_manifest(folder, changed)
     assert edgetop("bundle", "one", "-o", "b.zip", home=tmp_path, USER="marta").returncode == 0
     sent = read_manifest(tmp_path / "sent/one/one.edgetop") if members(tmp_path / "b.zip") else whole
     assert [one.name for one in sent.model.inputs] == ["/input.1"]
     assert sent.sensors[0].id == sensor
+    assert sent.command == ("edgetop", "run", "m.onnx", "--ambient", sensor)
     assert sent.methodology.start_temperatures == {sensor: 41.0}
     events = [event.body for batch in Recording(tmp_path / "sent/one/one.edgetop").play() for event in batch.events]
     assert [body.longer for body in events if isinstance(body, ProfileBurst) and body.longer] == [name]

@@ -129,9 +129,13 @@ def _sent_command(manifest: Manifest) -> tuple[str, ...]:
         own = len(command) - len(given)
         is_at_end = own > 0 and command[own:] == given
         command = (*(command[:own] if is_at_end else command[:1]), *(PurePath(one).name for one in given[:1]))
-    return tuple(
-        PurePath(word).name if "/" in word and "=" not in word and "://" not in word else word for word in command
-    )
+    sensors = {one.id for one in manifest.sensors}  # which have a slash, too
+
+    def sent(word: str) -> str:
+        is_path = "/" in word and "=" not in word and "://" not in word and word not in sensors
+        return PurePath(word).name if is_path else word
+
+    return tuple(map(sent, command))
 
 
 def redacted_manifest(manifest: Manifest, redaction: Redaction) -> Document:
