@@ -209,3 +209,13 @@ def test_the_lines_of_checks_fit_the_terminal(columns, widest, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     lines = list(check_lines([warning("engine", "found " * 50, "advice " * 50)]))
     assert widest - 10 < max(map(len, lines)) <= widest
+
+
+def test_paths_and_names_with_hyphens_are_not_broken_in_checks(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr("sys.__stdout__", None)
+    path, package = "/srv/" + "a-long-folder/" * 6 + "x", "linux-tools-common"
+    found = [warning("engine", f"found in {path} or {'a' * count} {package}", path) for count in range(20)]
+    lines = [line.strip() for line in check_lines(found)]
+    assert sum(path in line for line in lines) == 40
+    assert sum(package in line for line in lines) == 20

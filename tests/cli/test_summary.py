@@ -173,6 +173,14 @@ def test_a_percentile_of_too_few_inferences_is_marked_wherever_it_stands() -> No
     assert f"{p99}?" in markdown
 
 
+@pytest.mark.parametrize("columns", range(40, 80, 3))
+def test_a_short_result_breaks_no_name(columns: int) -> None:
+    result = report(analysed(stretch((34, 10.0))))
+    model = replace(result.session.model, path="mobilenet-v2-quantized-to-int8.onnx")
+    named = replace(result, session=replace(result.session, model=model))
+    assert "mobilenet-v2-quantized-to-int8.onnx" in short_result(named, columns)
+
+
 def test_what_the_tail_is_made_of_is_told_with_the_slowest() -> None:
     told = lines(session())
     at = next(i for i, found in enumerate(told) if found.startswith("tail"))

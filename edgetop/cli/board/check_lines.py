@@ -19,14 +19,26 @@ def check_lines(checks: Sequence[Check]) -> Iterator[str]:
     for check in checks:
         head = f"{check.status:<8} {check.name:<{width}}  "
         margin = " " * len(head)
-        yield from textwrap.wrap(clean(check.found), columns, initial_indent=head, subsequent_indent=margin) or [head]
+        yield from _wrapped(clean(check.found), columns, head) or [head]
         if check.advice:
-            yield from textwrap.wrap(clean(check.advice), columns, initial_indent=margin, subsequent_indent=margin)
+            yield from _wrapped(clean(check.advice), columns, margin)
         if check.fix:
             yield f"{margin}fix: {clean(check.fix)}"  # never wrapped, so that it can be copied
     yield ""
     counts = Counter(check.status for check in checks)
     yield f"{_count(counts['problem'], 'problem')}, {_count(counts['warning'], 'warning')}, {counts['ok']} ok"
+
+
+def _wrapped(text: str, columns: int, head: str) -> list[str]:
+    """Return a text as lines below each other, the first one after `head`. Paths and names are not broken."""
+    return textwrap.wrap(
+        text,
+        columns,
+        initial_indent=head,
+        subsequent_indent=" " * len(head),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _count(number: int, word: str) -> str:

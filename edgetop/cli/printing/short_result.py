@@ -36,7 +36,10 @@ def short_result(report: Report, columns: int = WIDTH_CELLS) -> str:
     lines = [_verdict(report), *(f"  {name:<8} {words}" for name, words in _lines(report))]
     if columns < WIDTH_CELLS:
         indent = " " * (WIDTH_CELLS - LINE_CELLS)
-        wrapped = (wrap(one, columns, subsequent_indent=indent, break_long_words=False) for one in lines)
+        wrapped = (
+            wrap(one, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+            for one in lines
+        )
         lines = list(chain.from_iterable(wrapped))
     return "\n".join(lines)
 
