@@ -112,9 +112,16 @@ class Figure:
 
     def is_settled(self, sample: Sample) -> bool:
         """Whether the figure comes from enough inferences to be trusted. True for a figure that is no percentile."""
-        latency = _stream_latency(sample, self.stream) if self.stream else sample.report.latency
-        name = self.key.partition("[")[0].removesuffix("_ms")
-        return latency.is_settled(name) if latency else True
+        report = sample.report
+        kind, _, name = self.key.partition("[")[0].removesuffix("_ms").rpartition("_")
+        if kind in ("burst", "sustained"):
+            span = report.burst if kind == "burst" else report.sustained
+            return span is None or span.settled[name]
+        if kind in ("ttft", "itl"):
+            times = getattr(report.generation, kind, None)
+            return times is None or name != "p99" or times.settled
+        latency = _stream_latency(sample, self.stream) if self.stream else report.latency
+        return latency is None or kind not in ("", "response") or latency.is_settled(name)
 
 
 def _at(path: str) -> Callable[[Sample], Any]:

@@ -3,12 +3,16 @@
 import json
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from edgetop.analysis.report_parts import LatencyFigures
 from edgetop.analysis.statistics import SETTLED_COUNTS
 from edgetop.cli.printing.comparison_markdown import comparison_markdown
 from edgetop.cli.printing.comparison_words import comparison_text
+from edgetop.comparison.figures import FIGURES
 from edgetop.comparison.ratios import CHANCE, LONE, Comparison, compare, comparison_document
 from edgetop.comparison.sample import Group, Sample, grouped
 from edgetop.errors import InputError
@@ -226,6 +230,24 @@ def test_a_percentile_of_too_few_inferences_is_marked_in_text_and_markdown() -> 
     assert doubtful in "\n".join(comparison_markdown(comparison, ()))
     p50 = next(row for row in comparison.rows if row.key == "p50_ms")
     assert f"{milliseconds(float(p50.values[1] or 0) * 1e6)}?" not in comparison_text(comparison)
+
+
+@pytest.mark.parametrize("is_settled", [False, True])
+@pytest.mark.parametrize("kind", ["", "response_", "burst_", "sustained_", "ttft_", "itl_"])
+def test_each_kind_of_percentile_is_settled_as_the_report_says(kind: str, *, is_settled: bool) -> None:
+    named = {"p50": True, "p99": is_settled}
+    span, times = SimpleNamespace(settled=named), SimpleNamespace(settled=is_settled)
+    sure = SimpleNamespace(settled={"p50": True, "p99": True})
+    is_of = {name: kind == f"{name}_" for name in ("burst", "sustained", "ttft", "itl")}
+    report = SimpleNamespace(
+        latency=LatencyFigures(count=9, errors=0, settled=named if not any(is_of.values()) else sure.settled),
+        generation=SimpleNamespace(**{name: times if is_of[name] else None for name in ("ttft", "itl")}),
+        **{name: span if is_of[name] else sure for name in ("burst", "sustained")},
+    )
+    sample: Any = SimpleNamespace(report=report)
+    figures = {figure.key: figure for figure in FIGURES}
+    told = [figures[f"{kind}{name}_ms"].is_settled(sample) for name in ("p50", "p99")]
+    assert told == [True, is_settled]
 
 
 def test_of_one_session_each_no_more_than_five_are_asked_for() -> None:
