@@ -195,7 +195,7 @@ class Throttles(TracksReader):
     def is_quiet(self) -> bool:
         """Whether nothing has slowed the board so far: no signal was in force, and no zone is at its trip point.
 
-        The view then has no throttling. Finding that out takes a tenth of the time of a view.
+        A view then has no throttling, and takes a tenth of the time.
         """
         board, spans = self._board, self._spans
         if board is None:
