@@ -28,7 +28,7 @@ from edgetop.analysis.streams import StreamView
 from edgetop.analysis.timeline import Axis, Lens, Points
 from edgetop.analysis.token_figures import GenerationView
 from edgetop.session.batch import Batch
-from edgetop.session.seconds import NS
+from edgetop.session.seconds import NS, QUANTILES
 
 PLAIN = Lens()
 
@@ -113,10 +113,18 @@ class Analysis(Folds):
         Each is None if it is unknown. The sustained span may be some seconds older than the other figures on the
         screen.
         """
-        shown = self.shown_stream()
+        shown = self._shown_stream()
         return shown.burst, shown.sustained_lately
 
-    def shown_stream(self) -> StreamView:
+    def settled_of_spans(self) -> tuple[frozenset[float], ...]:
+        """Return for each of `shown_spans` the percentiles for which it has enough inferences, such as {0.5, 0.9}."""
+        shown = self._shown_stream()
+        return tuple(
+            frozenset(of for of in QUANTILES if span is not None and shown.is_span_settled(span, of))
+            for span in self.shown_spans()
+        )
+
+    def _shown_stream(self) -> StreamView:
         """Return the stream that the screen shows, which the user may have chosen."""
         views, (_, name) = self.stream_views(), self._shown()
         return next((view for view in views if view.name == name), views[0])
@@ -228,6 +236,7 @@ class MonitorView:
     ab: "_Part[AbView | None]" = _Part(lambda view: view.analysis.ab_view())
     throttles = _Part(lambda view: view.analysis.throttles.view())
     burst = _Part(lambda view: view.analysis.burst())
+    settled_of_spans = _Part(lambda view: view.analysis.settled_of_spans())
     spans = _Part(lambda view: view.analysis.shown_spans())  # the burst and the sustained span of the shown stream
     # By sensor id, for the requested kinds.
     sensor_series = _Part(lambda view: view.analysis.sensor_series(view.axis, view.kinds))
@@ -256,10 +265,6 @@ class MonitorView:
     def is_settled(self, window: Statistics, quantile: float) -> bool:
         """Whether `window`, the figures of a part of the session, has enough inferences to trust the percentile."""
         return self.precision_of(window).is_settled(quantile, window)
-
-    def is_span_settled(self, span: SpanFigures, quantile: float) -> bool:
-        """Whether `span`, one of `spans`, has enough inferences to trust the percentile."""
-        return self.analysis.shown_stream().is_span_settled(span, quantile)
 
     def unknown(self) -> "MonitorView":
         """Return a view whose parts are all empty, as for a session without data."""

@@ -137,7 +137,7 @@ class FooterEntry(Generic[ScreenT_contra]):
 
 
 class FooterGroup(NamedTuple):
-    """Commands that share an entry of the last line of the screen, and what gives the entry its words."""
+    """Commands that share an entry of the last line of the screen, with their keys as the entry shows them."""
 
     keys: str
     commands: tuple[Command[Any], ...]

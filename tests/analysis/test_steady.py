@@ -181,5 +181,6 @@ def test_a_percentile_of_a_span_is_settled_by_its_inferences_and_by_those_of_the
         part = part_of(counted, analysis, stream)
         assert part is not None
         assert part.settled == {"p50": True, "p99": is_settled}
-        assert [view.is_span_settled(counted, of) for of in (0.5, 0.99)] == [True, is_settled]
+        assert [stream.is_span_settled(counted, of) for of in (0.5, 0.99)] == [True, is_settled]
+    assert [[of in one for of in (0.5, 0.99)] for one in view.settled_of_spans] == [[True, False]] * 2
     assert told(stretch((200, 10.0)))["burst"]["settled"] == {"p50": True, "p99": False}  # 600 inferences

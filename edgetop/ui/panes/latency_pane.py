@@ -207,13 +207,13 @@ def _spans(view: MonitorView, area: Area) -> Line:
     The names on the screen are "burst" and "sustained".
     """
     pieces: list[Piece] = []
-    for name, figures in zip(("burst", "sustained"), view.spans, strict=True):
+    for name, figures, settled in zip(("burst", "sustained"), view.spans, view.settled_of_spans, strict=True):
         pieces.append((f"{name} ", "dim"))
         if figures is None:
             pieces.append((f"{UNKNOWN}  ", "dim"))
             continue
         for label, of, ns in (("p50", 0.50, figures.p50_ns), ("p99", 0.99, figures.p99_ns)):
-            text = doubted(milliseconds(ns), settled=view.is_span_settled(figures, of), pad=" ")
+            text = doubted(milliseconds(ns), settled=of in settled, pad=" ")
             pieces += [(label, STYLES[label]), f" {text} {' ' * (label == 'p99')}"]
     return as_fits(area.width, *pieces)
 
