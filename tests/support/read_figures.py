@@ -34,8 +34,8 @@ Figures = dict[Key, Read]
 
 
 def written(text: str, unit: str) -> Read:
-    """Return the figure that a text states."""
-    number, _, prefix = text.partition(" ")
+    """Return the figure that a text states. A `?` behind it, the mark of too few inferences, is left out."""
+    number, _, prefix = text.removesuffix("?").partition(" ")
     scale = UNITS[unit] * PREFIXES.get(prefix, 1.0)
     decimals = len(number.partition(".")[2])
     return Read(float(number) * scale, 0.5 * 10**-decimals * scale)
