@@ -157,6 +157,8 @@ def test_the_table_has_what_was_asked_and_what_ran(home: Path) -> None:
     done = edgetop("sweep", *given, home=home)
     assert done.returncode == 0, done.stderr
     assert "merged     xnnpack ran on XNNPACK, CPU too: in the row of XNNPACK" in done.stdout
+    row = next(cells for line in done.stdout.splitlines() if (cells := line.split()) and "CPU" in cells[:2])
+    assert [cell[-1] == "?" for cell in row[row.index("CPU") + 3 :][:2]] == [False, True]  # p99 of 40 inferences
     again = json.loads(edgetop("sweep", "--resume", "s.sweep", "--json", home=home).stdout)
     found = [(one["provider"], one["ran_on"], one["merged"], len(one["sessions"])) for one in again["combinations"]]
     assert found == [("CPU", ["CPU"], [], 1), ("XNNPACK", ["XNNPACK", "CPU"], ["xnnpack"], 2)]

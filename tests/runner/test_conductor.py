@@ -825,7 +825,7 @@ def test_a_latent_sensor_is_in_the_manifest_with_its_first_reading() -> None:
     engine = ScriptedEngine(when_stopped=[said(Ended("stop", ORIGIN))])
     session = Session(engine=engine, board=Found((Late(), Still("a", 1.0))), clock=SystemClock())
     session.conductor.start()
-    while 3.0 not in session.sink.all.readings["value"]:
+    while not any(3.0 in batch.readings["value"] for batch in session.sink.batches):
         assert session.conductor.join(0.01) is None
     session.conductor.stop()
     session.conductor.join(10)

@@ -70,7 +70,7 @@ def serve(model, threads, parallel, tokens):
         for thread in threads_:
             thread.join()
         for timings in said:
-            print(json.dumps(timings), flush=True)
+            print(f"\n{json.dumps(timings)}", flush=True)  # the server's log may have begun a line
     os._exit(0)  # its threads may outlive its module
 
 

@@ -25,7 +25,7 @@ from edgetop.comparison.sample import Group, Sample, p99_spread
 from edgetop.comparison.usage_table import KEYS as USAGE
 from edgetop.comparison.usage_table import usage_rows
 from edgetop.errors import EXIT_DONE, EXIT_ENGINE_DIED, InputError
-from edgetop.formatting import UNKNOWN, clean, milliseconds, or_unknown, plain
+from edgetop.formatting import UNKNOWN, clean, doubted, milliseconds, or_unknown, plain
 from edgetop.frozen import frozen
 from edgetop.recording.export.export_formats import NamedOutput, StreamOutput
 from edgetop.session.typed_json import Document
@@ -227,7 +227,7 @@ def _table(
             clean(one.name),
             *([clean(", ".join(one.ran_on)) or UNKNOWN] if has_asked else []),
             f"{len(one.sessions)}",
-            *(or_unknown(one.figures[key], _WORDS.get(key, plain)) for key in keys),
+            *(_figure_text(one, key, comparison) for key in keys),
             *(value_text(agree.get(one.name, {}).get(end), unit) for end, (_, unit) in agreeing.items()),
         ]
         for one in candidates
@@ -249,6 +249,13 @@ def _table(
             yield f"merged     {same} ran on {clean(', '.join(one.ran_on))} too: in the row of {clean(one.name)}"
         if one.reason:
             yield f"failed     {clean(one.name)}: {clean(one.reason)}"
+
+
+def _figure_text(one: Candidate, key: str, comparison: Comparison | None) -> str:
+    """Return the median `key`, such as `p99_ms`, as text. A `?` marks a percentile of too few inferences."""
+    text = or_unknown(one.figures[key], _WORDS.get(key, plain))
+    row = comparison.row(key) if comparison and one.name in comparison.names else None
+    return doubted(text, settled=row.is_settled(comparison.names.index(one.name)) if comparison and row else None)
 
 
 def _recommended(
@@ -345,7 +352,7 @@ def _markdown(
     rows = (
         [
             code(each.name), "yes" if each.name in front else "", str(len(each.sessions)),
-            *(or_unknown(each.figures[key], _WORDS.get(key, plain)) for key in keys),
+            *(_figure_text(each, key, comparison) for key in keys),
         ]
         for each in candidates
     )  # fmt: skip
