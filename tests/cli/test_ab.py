@@ -87,7 +87,7 @@ def test_ctrl_c_finishes_the_recording_with_what_there_is(models):
 
 
 def ended_by_killing_engines(process):
-    """Kill every engine of a process, and return whether the process has ended: an engine at its end dies for nothing."""
+    """Kill every engine of a process. Return whether the process has ended: an engine at its end dies for nothing."""
     if process.poll() is not None:
         return True
     with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
