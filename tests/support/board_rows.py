@@ -16,7 +16,8 @@ def wrong_in_page(tree: str, board: Mapping[str, Any], rows: Sequence[str]) -> s
     wanted = f"the table of edgetop/docs/boards.md, What was tried, needs a row such as {row}"
     of_tree = [row for row in rows if f"`{tree}`" in row]
     if len(of_tree) != 1:  # a board has a row for each kernel
-        return f"{tree} is in {len(of_tree)} rows, not in one: {wanted}"
+        found = f"has {len(of_tree)} rows, of which one is right" if of_tree else "has no row yet"
+        return f"{tree} {found}: {wanted}"
     columns = [column.strip() for column in of_tree[0].split("|")[1:-1]]
     if columns[0] != first:
         return f"the row of {tree} begins with {columns[0]!r}, not with {first!r}: {wanted}"

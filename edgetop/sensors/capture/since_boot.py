@@ -1,7 +1,8 @@
-"""Round the counters of a capture that run since the boot.
+"""Round the counters of a capture that run since the boot, and what its cgroups use.
 
-Exact counters differ from machine to machine and only grow until the next boot, so they would show that two captures
-are of one machine. Rounded to two significant digits, they are of the same size and tie nothing together.
+Exact counters differ from machine to machine and only grow until the next boot, so each of them would show that two
+captures are of one machine. Rounded to two significant digits, one alone shows nothing. All of them together still do
+if the captures were made within one boot and soon after each other.
 
 Sources: proc(5), proc_stat(5), proc_vmstat(5), proc_diskstats(5) and proc_loadavg(5); the kernel's documents
 admin-guide/cgroup-v2.rst, accounting/psi.rst, power/powercap/powercap.rst, hwmon/sysfs-interface.rst, block/stat.rst
@@ -13,8 +14,8 @@ from fnmatch import fnmatch
 
 DIGITS = 2  # significant ones
 _COUNTER = re.compile(r"(?<![\w.:-])\d{3,}(?![\w.])")
-# Lines of memory.stat that count events. The other lines say how much is used now.
-_EVENTS = re.compile(r"(?m)^(?:total_)?(?:pg|pswp|workingset_|thp_|numa_|zsw|swpin|swpout).*$")
+# Lines of memory.stat other than limits. What a resting cgroup uses, in bytes, stays the same for minutes.
+_USE = re.compile(r"(?m)^(?!hierarchical_).*$")
 _TOTAL = re.compile(r"(?m)(?<=\btotal=)\d+$")
 # A guest's clock is as its host measured it, to a thousandth of a MHz: another one on every host.
 _CALIBRATED = re.compile(r"(?mi)^(cpu MHz\s*:|bogomips\s*:)\s*(\d+\.\d+)$")
@@ -42,7 +43,7 @@ def without_boot(path: str, text: str) -> str:
     if path == "proc/cpuinfo":
         return _CALIBRATED.sub(lambda match: f"{match[1]} {float(match[2]):.0f}", text)
     if fnmatch(path, "*/memory.stat"):
-        return _EVENTS.sub(lambda match: _rounded(match[0]), text)
+        return _USE.sub(lambda match: _rounded(match[0]), text)
     if fnmatch(path, "proc/pressure/*") or path.endswith(".pressure"):
         return _TOTAL.sub(lambda match: _round_up(match[0]), text)
     return _rounded(text) if any(fnmatch(path, pattern) for pattern in _WHOLE_FILES) else text

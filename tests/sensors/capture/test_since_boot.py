@@ -20,7 +20,12 @@ EXACT = "123456"
         ("proc/loadavg", "2.54 2.50 3.24 5/321 15589\n", "2.54 2.50 3.24 5/321 1\n"),
         ("proc/pressure/io", "some avg10=1.25 avg60=0.00 total=54321\n", "some avg10=1.25 avg60=0.00 total=55000\n"),
         ("proc/cpuinfo", "cpu MHz\t\t: 2596.148\nbogomips\t: 5192.29\n", "cpu MHz\t\t: 2596\nbogomips\t: 5192\n"),
-        ("sys/fs/cgroup/memory.stat", "anon 654321\npgfault 654321\n", "anon 654321\npgfault 660000\n"),
+        ("sys/fs/cgroup/memory.stat", "anon 654321\npgfault 654321\n", "anon 660000\npgfault 660000\n"),
+        (
+            "sys/fs/cgroup/memory/memory.stat",
+            "hierarchical_memory_limit 987654\n",
+            "hierarchical_memory_limit 987654\n",
+        ),
         ("sys/fs/cgroup/memory.stat", "pswpin 4321\nnuma_hint_faults 4321\n", "pswpin 4400\nnuma_hint_faults 4400\n"),
         ("sys/fs/cgroup/memory.peak", "104857600\n", "110000000\n"),
         ("proc/meminfo", "MemTotal: 8123456 kB\n", "MemTotal: 8123456 kB\n"),
