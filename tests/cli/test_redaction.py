@@ -102,6 +102,18 @@ def redaction(tmp_path, monkeypatch):
         ("'/srv/My Docs/x y.onnx' and '/usr/lib/x y'", "'PATH' and '/usr/lib/x y'"),
         ("/etc/NetworkManager/system-connections/Acme.nmconnection", "PATH"),
         ("token=s3cr3t password: hunter2", "token=xxxxxx password: xxxxxxx"),
+        # Addresses, even if a version is near.
+        ("host 10.0.0.4:80", "host xx.x.x.x:80"),
+        ("inet 192.168.1.5/24", "inet xxx.xxx.x.x/24"),
+        ("driver of 84.5.6.7", "driver of xx.x.x.x"),
+        ("driver 10.0.0.4, release=100.64.1.2", "driver xx.x.x.x, release=xxx.xx.x.x"),
+        ("version 192.168.1.5 and 172.20.0.1", "version xxx.xxx.x.x and xxx.xx.x.x"),
+        ("version 84.5.6.7:80, version 84.5.6.7/24", "version xx.x.x.x:80, version xx.x.x.x/24"),
+        ("version: at 84.5.6.7", "version: at xx.x.x.x"),
+        ("conversion 84.5.6.7, drivers 84.5.6.7", "conversion xx.x.x.x, drivers xx.x.x.x"),
+        ("server=84.5.6.7, host==84.5.6.7, a == 84.5.6.7", "server=xx.x.x.x, host==xx.x.x.x, a == xx.x.x.x"),
+        ("version ip-84-5-6-7, driver ip-84-5-6-7", "version xx-xx-x-x-x, driver xx-xx-x-x-x"),
+        ("eth0v84.5.6.7", "eth0vxx.x.x.x"),
     ],
 )
 def test_what_identifies_is_removed(redaction, text, left):
@@ -126,6 +138,12 @@ def test_what_identifies_is_removed(redaction, text, left):
         "6.1.0-rpi7-rpi-v8",
         "L4T 36.4.7",
         "25/50 MB/s",
+        "NVIDIA driver 535.183.1.2, 36.400.3.1",
+        "driver version 36.4.3.1, Version: 36.4.3.1, VERSION=36.4.3.1",
+        'version = "36.4.3.1", {"driver_version": "36.4.3.1"}, driverVersion=36.4.3.1',
+        "L4T 36.4.3.1, L4T R36.4.3.1, JetPack 6.2.1.1, driver: 36.4.3.1, release 36.4.3.1",
+        "tensorrt==10.0.1.6, opencv-python>=4.10.0.84, opencv-python-headless     4.10.0.84",
+        "v36.4.3.1 of version v36.4.3.1",
         "12:30:45",
         "5.15.153.1-microsoft-standard-WSL2",
         "12 ms per token: 5, rate/token=3 at 00:10:02",
@@ -151,6 +169,18 @@ def test_a_document_is_redacted_in_depth_and_keeps_its_numbers(redaction):
         "t": ["xxxxx", 1.5],
     }
     assert redaction.foreign({"anna": ["berta"]}) == {"xxxx": ["xxxxx"]}
+
+
+def test_four_numbers_are_a_version_in_a_document_whose_key_says_so(redaction):
+    document = {"version": "10.0.1.6", "driver": ["36.4.3.1"], "engine": {"runtime_version": "36.4.3.1"}}
+    assert redaction.document(document) == document
+    addresses = {"version": "at 10.0.0.4", "driver": "10.0.0.4", "server": "84.5.6.7", "versions": {"x": "84.5.6.7"}}
+    assert redaction.document(addresses) == {
+        "version": "at xx.x.x.x",
+        "driver": "xx.x.x.x",
+        "server": "xx.x.x.x",
+        "versions": {"x": "xx.x.x.x"},
+    }
 
 
 @pytest.mark.parametrize("name", ["board", "cpu", "temp", "sensors", "pi", "root", "doctor", "throttled"])
@@ -182,7 +212,9 @@ def test_a_short_label_of_a_domain_is_no_name_but_its_domain_is(tmp_path):
     assert private.text("cam7, cs.ox.ac.uk, www.ox.ac.uk") == "xxxx, xx.xx.xx.xx, www.xx.xx.xx"
 
 
-@pytest.mark.parametrize("word", ["A", ":", "a.", "\\", "x@", "/", "/a", "/a ", "a-", "1.", "/a:", "é", "a://", "f_"])
+@pytest.mark.parametrize(
+    "word", ["A", ":", "a.", "\\", "x@", "/", "/a", "/a ", "a-", "1.", "/a:", "é", "a://", "f_", "1.1.1.1 "]
+)
 def test_a_long_word_takes_no_longer_than_many_short_ones(word, redaction):
     """The time would be minutes if it grew with the square of the length."""
     assert len(redaction.text(word * 100_000)) > 0

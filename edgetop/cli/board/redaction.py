@@ -22,11 +22,12 @@ class Redaction:
         # The longest first: the recordings are usually below the home.
         self._places = sorted(((str(path), name) for name, path in own.items()), key=lambda one: -len(one[0]))
 
-    def text(self, text: str) -> str:
+    def text(self, text: str, key: str = "") -> str:
         """Return the text without the user's paths, and with names and addresses made unreadable.
 
         The user's folders become `~`, `RECORDINGS`, `CONFIG` and `CACHE`, and what is below them becomes `PATH`. The
-        rest is replaced as in captured files: see `Private.text`.
+        rest is replaced as in captured files: see `Private.text`. `key` is the key of the text in a document, or "":
+        four numbers below `version` are no address.
         """
         if text in self._kept:
             return text
@@ -34,11 +35,11 @@ class Redaction:
             if path != "/":
                 text = re.sub(rf"(?<![\w.-]){re.escape(path)}(?![\w-])", name, text)
         text = _BELOW.sub(r"\1/PATH", text)
-        return self._private.text(text)
+        return self._private.text(text, key=key)
 
     def document(self, document: Document) -> Document:
         """Return the JSON object with its texts redacted by the method `text`, as `value` does."""
-        return {key: self.value(value) for key, value in document.items()}
+        return {key: self._value(value, keys=False, key=key) for key, value in document.items()}
 
     def value(self, value: object) -> object:
         """Return a JSON value (text, number, list, object or None) with all its texts redacted by the method `text`.
@@ -52,13 +53,14 @@ class Redaction:
         """Return a JSON value with its keys and texts redacted, for a value whose keys a user or a program chose."""
         return self._value(value, keys=True)
 
-    def _value(self, value: object, *, keys: bool) -> object:
+    def _value(self, value: object, *, keys: bool, key: str = "") -> object:
         if isinstance(value, str):
-            return self.text(value)
+            return self.text(value, key)
         if isinstance(value, Mapping):
             return {
-                self.text(key) if keys or "/" in key else key: self._value(one, keys=keys) for key, one in value.items()
+                self.text(name) if keys or "/" in name else name: self._value(one, keys=keys, key=name)
+                for name, one in value.items()
             }
         if isinstance(value, list | tuple):
-            return [self._value(one, keys=keys) for one in value]
+            return [self._value(one, keys=keys, key=key) for one in value]
         return value

@@ -21,6 +21,23 @@ _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _IPV4 = re.compile(  # without 127.0.0.1 and 0.0.0.0, which every machine has
     rf"(?<!\d)(?<!\d\.)(?!(?:127\.0\.0\.1|0\.0\.0\.0)(?!\d))(?:{_BYTE}\.){{3}}{_BYTE}(?!\.?\d|-[a-z]{{4,20}}-)|(?<![\w.-])ip-{_BYTE}(?:-{_BYTE}){{3}}(?![\w-])"
 )
+# What stands directly before four numbers that are a version: a word that says so, the name of a package with `==` or
+# the like, as in `tensorrt==`, or the letter v.
+_OF_VERSION = re.compile(
+    r"(?:(?<![A-Za-z])[Vv]ersions?|(?<![A-Za-z])VERSIONS?|(?<=[a-z])Version)"
+    r"(?:[\"']?[ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,20})[\"']?v?$"
+    r"|(?<!host)(?<!ip)(?<!addr)(?<!address)(?<!server)(?<!peer)(?<!src)(?<!dst)(?<=[\w\]])[=~><]=[\"']?$"
+    r"|(?<!\w)[vV]$"
+)
+# Words of software before a number that is probably its version, but an address if it is one of a private network.
+_OF_SOFTWARE = re.compile(
+    r"(?<![a-z])(?:driver|release|revision|firmware|kernel|linux|l4t|jetpack|cuda|cudnn|tensorrt|openvino|(?:py)?hailort"
+    r"|opencv(?:-[a-z]{2,10}){1,3})(?:[\"']?[ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,20})[\"']?[vr]?$",
+    re.IGNORECASE,
+)
+_BEFORE = 60  # number of characters before an address in which such a word is looked for
+_LOCAL_ONLY = re.compile(r"192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.")  # no version begins so
+_OF_ADDRESS = re.compile(r":\d|/\d")  # what follows an address: a port, or the length of its network's prefix
 _PERHAPS_IPV6 = re.compile(r"(?<![\w:.])(?P<address>[0-9a-f:]{3,39})(?:%[\w.-]{1,20})?(?![\w:])", re.IGNORECASE)
 # What follows "@" in a device tree is an address in memory.
 _EMAIL = re.compile(
@@ -58,17 +75,47 @@ def blank(text: str) -> str:
     return re.sub(r"[^\W_]", "x", text)
 
 
-def without_forms(text: str) -> str:
+def without_forms(text: str, key: str = "") -> str:
     """Return a text in which everything that identifies by its form is blanked: ids, addresses, secrets, private hosts.
+
+    Four numbers stay if the word before them says that they are a version. `key` is the name of a value that the text
+    is, such as `driver_version`, or "".
 
     >>> without_forms("10.0.0.7, fe80::1%eth0, dc:a6:32:01:02:03, anna@example.org, ssid=Annas")
     'xx.x.x.x, xxxx::x%xxxx, xx:xx:xx:xx:xx:xx, xxxx@xxxxxxx.xxx, ssid=xxxxx'
+    >>> without_forms("driver version 36.4.3.1 on 10.0.0.7")
+    'driver version 36.4.3.1 on xx.x.x.x'
     """
     text = _URL.sub(_without_host, text)
-    for pattern in (_EMAIL, _LOCAL_HOST, IDS, _IPV4):
+    for pattern in (_EMAIL, _LOCAL_HOST, IDS):
         text = pattern.sub(lambda match: blank(match[0]), text)
+    text = _IPV4.sub(lambda match: match[0] if _is_version(match, key) else blank(match[0]), text)
     text = _PERHAPS_IPV6.sub(_without_ipv6, text)
     return _NAMED.sub(lambda match: match["name"] + blank(match["value"]), text)
+
+
+def _is_version(match: "re.Match[str]", key: str) -> bool:
+    """Whether what has the form of an IPv4 address is clearly a version, by what stands directly before it.
+
+    `key` stands before the first character of the text.
+    """
+    is_name = match[0].startswith("ip")  # such as ip-10-0-0-4
+    if is_name or _LOCAL_ONLY.match(match[0]) or _OF_ADDRESS.match(match.string, match.end()):
+        return False
+    start = match.start()
+    before = match.string[max(0, start - _BEFORE) : start]
+    if key and start < _BEFORE:
+        before = f"{key}={before}"
+    if _OF_VERSION.search(before):
+        return True
+    return bool(_OF_SOFTWARE.search(before)) and _is_public(match[0])
+
+
+def _is_public(address: str) -> bool:
+    try:
+        return ipaddress.IPv4Address(address).is_global
+    except ValueError:  # a number with a zero before it
+        return False
 
 
 def _without_host(match: "re.Match[str]") -> str:

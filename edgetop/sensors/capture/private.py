@@ -91,15 +91,16 @@ class Private:
         known = (name for name in hosts if name.lower() not in vocabulary)
         self._hosts = _any_of(known, r"(?:\.[\w-]{1,63}){0,8}")
 
-    def text(self, text: str, *, has_addresses: bool = True) -> str:
+    def text(self, text: str, *, has_addresses: bool = True, key: str = "") -> str:
         """Return a text with every letter and digit of identifying names, numbers and addresses replaced by `x`.
 
         Paths, cgroups and devices are replaced as `without_paths` does. Without `has_addresses`, the text is one that
-        has no addresses, but numbers of versions that look like addresses.
+        has no addresses, but numbers of versions that look like addresses. `key` is as in `without_forms`.
         """
         text = without_paths(text)
         text = _blanked(self._identifiers, text)
-        text = without_forms(text) if has_addresses else text  # knows more of a host's name than the name of this host
+        # This knows more of a host's name than the name of this host.
+        text = without_forms(text, key) if has_addresses else text
         return _blanked(self._words, _blanked(self._hosts, text))
 
     def scrub(self, content: bytes, *, has_addresses: bool = True) -> bytes:
