@@ -71,7 +71,7 @@ class FrameReader:
     """Reads frames from bytes that arrive in pieces of any size."""
 
     def __init__(self) -> None:
-        self._pending = b""
+        self._pending = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Tuple[int, bytes]]:
         """Yield (kind, payload) of each frame that `data` completes.
@@ -79,21 +79,23 @@ class FrameReader:
         `data` is the next piece of the bytes. An incomplete frame is kept for the next call. Raises FrameError if the
         bytes are not frames of this version.
         """
-        data = self._pending + data
-        position, last, size = 0, len(data) - HEADER.size, HEADER.size
+        # One buffer is extended in place: adding each small piece to a copy would take quadratic time for a long frame.
+        pending = self._pending
+        pending += data
+        position, last, size = 0, len(pending) - HEADER.size, HEADER.size
         try:
             while position <= last:
-                magic, version, kind, length = HEADER.unpack_from(data, position)
+                magic, version, kind, length = HEADER.unpack_from(pending, position)
                 if magic != MAGIC:
-                    raise FrameError("not an engine's frame: %r" % data[position : position + 8])
+                    raise FrameError("not an engine's frame: %r" % bytes(pending[position : position + 8]))
                 if version != VERSION:
                     raise FrameError("engine frames of version %d, this edgetop reads %d" % (version, VERSION))
                 if length > MAX_PAYLOAD:
                     raise FrameError("a frame of %d bytes is too long to be true" % length)
                 end = position + size + length
-                if end > len(data):
+                if end > len(pending):
                     break
-                yield kind, data[position + size : end]
+                yield kind, bytes(pending[position + size : end])
                 position = end
         finally:
-            self._pending = data[position:]
+            del pending[:position]

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import time
 
 import numpy as np
 import pytest
@@ -42,6 +43,17 @@ def test_a_frame_comes_as_soon_as_its_last_byte_does() -> None:
     stream = pack(message_frames.LOG, b"words")
     assert list(reader.feed(stream[:-1])) == []
     assert list(reader.feed(stream[-1:])) == [(message_frames.LOG, b"words")]
+
+
+def test_a_long_frame_in_small_pieces_takes_no_longer_for_what_came_before() -> None:
+    """Each piece would be copied with all before it, for more than a minute in all."""
+    payload, reader = bytes(32_000_000), message_frames.FrameReader()
+    stream = memoryview(pack(message_frames.LOG, payload))
+    begin, held = time.process_time(), []
+    for start in range(0, len(stream), 4096):
+        held += reader.feed(bytes(stream[start : start + 4096]))
+    assert held == [(message_frames.LOG, payload)]
+    assert time.process_time() - begin < 3
 
 
 def test_a_message_is_one_frame_of_json() -> None:
