@@ -59,6 +59,28 @@ def test_a_second_on_a_slow_board_counts_less() -> None:
     assert pace.speed == jobs.LEAST_PACE
 
 
+def test_a_pace_that_is_measured_while_it_is_read_counts_no_second_twice_or_never() -> None:
+    """One thread measures, and others read the time. Here the measuring falls between two steps of a reader."""
+
+    class Interrupting(Clock):
+        is_armed = False
+
+        def __call__(self) -> float:
+            if self.is_armed:
+                self.is_armed = False
+                pace.measure()
+            return self.s
+
+    clock = Interrupting()
+    pace = jobs.Pace(lambda: jobs.LOOPS_S * 2, clock)
+    clock.s += 100
+    clock.is_armed = True
+    assert pace.now() == pytest.approx(100)
+    clock.s += 10
+    clock.is_armed = True
+    assert (pace.now(), pace.speed) == (pytest.approx(105), 0.5)
+
+
 def paced(monkeypatch: pytest.MonkeyPatch, speed: float) -> tuple[object, Clock]:
     """The pace of a board at this speed, and its clock."""
     clock = Clock()
