@@ -16,6 +16,7 @@ from edgetop.engines.process_engine import ProcessEngine
 from edgetop.engines.spec import EngineSpec, engine_for
 from edgetop.errors import InputError
 from edgetop.recording.kept_outputs import read_outputs
+from edgetop.recording.session_folder import read_manifest
 from tests.support import plugins
 from tests.support.commands import start_python
 from tests.support.engine_runs import Heard, run_whole
@@ -136,6 +137,22 @@ def test_one_that_raises_ends_with_its_name_or_words(
 def test_one_that_is_gone_has_died(what: str, words: str, odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_PLUGIN", what)
     assert words in heard(odd).one(Died).cause
+
+
+@pytest.mark.parametrize("where", [pytest.param("open", marks=pytest.mark.thorough), "later"])
+def test_one_that_ends_the_process_from_a_thread_leaves_a_recording_that_the_next_command_completes(
+    where: str, odd: Path, tmp_path: Path
+) -> None:
+    """Nothing of edgetop can say a word, since `os._exit` ends all of its threads at once."""
+    options = ("--headless", "--isolation", "thread", "--rate", 20, "--fail-if", "p99>1ns", "-o", "gone")
+    started = start_python("run", odd, *options, home=tmp_path, TEST_PLUGIN=f"vanish@{where}")
+    out, err = started.communicate(timeout=PATIENCE_S)
+    assert (started.returncode, out, "Traceback" in err) == (7, "", False)
+    assert read_manifest(tmp_path / "gone.edgetop").state == "live"
+    reported = start_python("report", "gone", "--json", home=tmp_path)
+    document = json.loads(reported.communicate(timeout=PATIENCE_S)[0])
+    assert (document["session"]["state"], document["session"]["end_reason"]) == ("recovered", "writer-killed")
+    assert document["verdict"]["first"] == "CUT SHORT: edgetop was killed"
 
 
 def test_what_it_prints_is_logged_and_a_process_that_it_leaves_behind_holds_nothing_up(
