@@ -114,6 +114,7 @@ def redaction(tmp_path, monkeypatch):
         ("server=84.5.6.7, host==84.5.6.7, a == 84.5.6.7", "server=xx.x.x.x, host==xx.x.x.x, a == xx.x.x.x"),
         ("version ip-84-5-6-7, driver ip-84-5-6-7", "version xx-xx-x-x-x, driver xx-xx-x-x-x"),
         ("eth0v84.5.6.7", "eth0vxx.x.x.x"),
+        ("cam kernel: 84.5.6.7 is martian", "cam kernel: xx.x.x.x is martian"),
     ],
 )
 def test_what_identifies_is_removed(redaction, text, left):
@@ -144,6 +145,7 @@ def test_what_identifies_is_removed(redaction, text, left):
         "L4T 36.4.3.1, L4T R36.4.3.1, JetPack 6.2.1.1, driver: 36.4.3.1, release 36.4.3.1",
         "tensorrt==10.0.1.6, opencv-python>=4.10.0.84, opencv-python-headless     4.10.0.84",
         "v36.4.3.1 of version v36.4.3.1",
+        'Linux 5.10.16.3, kernel 5.10.16.3, {"kernel": "5.10.16.3"}',
         "12:30:45",
         "5.15.153.1-microsoft-standard-WSL2",
         "12 ms per token: 5, rate/token=3 at 00:10:02",

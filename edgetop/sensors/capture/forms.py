@@ -29,10 +29,11 @@ _OF_VERSION = re.compile(
     r"|(?<!host)(?<!ip)(?<!addr)(?<!address)(?<!server)(?<!peer)(?<!src)(?<!dst)(?<=[\w\]])[=~><]=[\"']?$"
     r"|(?<!\w)[vV]$"
 )
-# Words of software before a number that is probably its version, but an address if it is one of a private network.
+# Words of software before a number that is probably its version, but an address if it is one of a private network. In a
+# log, `kernel:` begins any message.
 _OF_SOFTWARE = re.compile(
     r"(?<![a-z])(?:driver|release|revision|firmware|kernel|linux|l4t|jetpack|cuda|cudnn|tensorrt|openvino|(?:py)?hailort"
-    r"|opencv(?:-[a-z]{2,10}){1,3})(?:[\"']?[ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,20})[\"']?[vr]?$",
+    r"|opencv(?:-[a-z]{2,10}){1,3})(?!(?<=kernel):)(?:[\"']?[ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,20})[\"']?[vr]?$",
     re.IGNORECASE,
 )
 _BEFORE = 60  # number of characters before an address in which such a word is looked for
