@@ -128,6 +128,11 @@ class TraceOverview:
         self._windows.setdefault(number, []).append((means[0], means[1]))
 
     @property
+    def mean_w(self) -> float:
+        """The mean power in W of all samples; 0 without samples."""
+        return float(self._sums.sum() / max(self._counts.sum(), 1))
+
+    @property
     def overview(self) -> Overview:
         used = int(np.flatnonzero(self._counts)[-1]) + 1 if self._counts.any() else 0
         counts = self._counts[:used]

@@ -35,7 +35,7 @@ ALL_SIGNALS = "d0-d7"  # column of a PPK2 with a character for each digital sign
 _UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "a": 1.0, "ma": 1e-3, "ua": 1e-6, "v": 1.0, "mv": 1e-3,
           "w": 1.0, "mw": 1e-3, "uw": 1e-6}  # fmt: skip
 _COMMENT = re.compile(r"^#\s*(?:header\s*=)?\s*")
-_UNIT = re.compile(r"[(\[]\s*([a-zµ]{1,2})\s*[)\]]")
+_UNIT = re.compile(r"[(\[]\s*([a-zµ]{1,2})\s*[)\]]|_([a-z]{1,2})$")  # as in `current (ma)` and `current_ma`
 _TIME_UNITS = {"second": 1.0, "seconds": 1.0, "sec": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _WORDS = {
     "time": ("time", "second", "x-axis", "x"),
@@ -105,6 +105,14 @@ class PowerTrace:
     @property
     def has_marker(self) -> bool:
         return self._layout.marker is not None
+
+    @property
+    def reversing(self) -> str:
+        """The option of `edgetop trace` that reverses the sign of the power, such as `--current-column 2:-0.001`."""
+        factors, constant = self._layout.factors, self._layout.constant
+        place, factor = factors[0]
+        quantity = "power" if len(factors) == 1 and constant != self._spec.volts else "current"
+        return f"--{quantity}-column {place + 1}:{-factor:g}"
 
     def pieces(self) -> Iterator[Piece]:
         """Yield all samples of the log, in pieces of successive rows.
@@ -289,12 +297,17 @@ def _columns(spec: TraceSpec, names: Sequence[str]) -> tuple[tuple[int, float], 
     if spec.format in NAMED and not spec.columns:
         return layout_of(spec.format, names, spec.volts)
     found = {quantity: _loose(names, quantity) for quantity in _WORDS}
+    if spec.format in NAMED:
+        with contextlib.suppress(ValueError):  # What the format lacks may be among the columns that the user names.
+            found["time"], factors, _ = layout_of(spec.format, names, spec.volts)
+            if len(factors) > 1:
+                found["current"], found["voltage"] = factors
     for quantity, scale in (spec.columns or {}).items():
         found[quantity] = _place(names, scale.name), scale.factor
     time, power, current, voltage = (found[name] for name in ("time", "power", "current", "voltage"))
     if time is None:
         raise ValueError("no column of time in its first lines")
-    if power is not None and spec.volts is None:
+    if power is not None and (spec.volts is None or "power" in (spec.columns or {})):
         return time, [power], 1.0
     if current is None:
         raise ValueError("no column of power or current: name it with --current-column NAME:AMPERES")
@@ -316,5 +329,5 @@ def _loose(names: Sequence[str], quantity: str) -> tuple[int, float] | None:
         )  # fmt: skip
         if is_named:
             unit = _UNIT.search(name)
-            return place, _UNITS.get(unit[1].replace("µ", "u"), 1.0) if unit else 1.0
+            return place, _UNITS.get((unit[1] or unit[2]).replace("µ", "u"), 1.0) if unit else 1.0
     return None

@@ -27,27 +27,29 @@ def _not_aligned_words(alignment: Alignment) -> str:
     )
 
 
-def trace_unknown_words(view: TraceView) -> str:
-    """Return why a power trace gives no figures, or "" if it gives figures."""
+def trace_unknown_words(view: TraceView, reversing: str = "") -> str:
+    """Return why a power trace gives no figures, or "" if it gives figures.
+
+    `reversing`: the option of `edgetop trace` that reverses the sign of the power.
+    """
     match view.unknown:
         case "not-aligned":
             return _not_aligned_words(view.alignment)
         case "few-inferences":
             return f"it covers {formatting.quantity(view.inferences, 'inference')}, and it takes {LEAST_INFERENCES}"
         case "negative":
-            return (
-                "its power is negative on average, so the probe is reversed: give its column a "
-                "factor with a minus sign, as in edgetop trace --current-column NAME:-1"
-            )
+            why = "its power is negative on average, so the probe is reversed: connect it the other way round"
+            return f"{why}; edgetop trace {reversing} reads this log all the same" if reversing else why
         case "few-samples":
             return f"it has less than {LEAST_SAMPLES:g} samples in an inference"
         case None:
             return ""
 
 
-def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Document:
+def trace_document(view: TraceView, operators: Sequence[OperatorFigures], reversing: str = "") -> Document:
     """Return the result of a power trace as JSON. `operators`: the model's operators in the order in which they run.
 
+    `reversing`: the option of `edgetop trace` that reverses the sign of the power.
     The keys must stay the same, because programs of users read them (`edgetop help power`).
     """
     alignment, energy, peak = view.alignment, view.energy_j, view.peak
@@ -92,7 +94,7 @@ def trace_document(view: TraceView, operators: Sequence[OperatorFigures]) -> Doc
             }
             for one in view.operators
         ],
-        "unknown": trace_unknown_words(view) or None,
+        "unknown": trace_unknown_words(view, reversing) or None,
     }  # fmt: skip
 
 
@@ -115,11 +117,15 @@ def alignment_words(alignment: Alignment) -> str:
     return f"by the pattern of inferences: log time 0 is at {alignment.offset_s:.6f} s, {drift}; {agree}{alike}"
 
 
-def trace_lines(view: TraceView, operators: Sequence[OperatorFigures]) -> Iterator[str]:
+def trace_lines(view: TraceView, operators: Sequence[OperatorFigures], reversing: str = "") -> Iterator[str]:
     """Yield the result of a power trace as lines of text.
 
-    `operators`: the model's operators in the order in which they run.
+    `operators`: the model's operators in the order in which they run. `reversing`: the option of `edgetop trace` that
+    reverses the sign of the power.
     """
+    if view.unknown == "negative":  # The pattern of a reversed power says nothing about the alignment.
+        yield f"energy     not known: {trace_unknown_words(view, reversing)}"
+        return
     yield f"aligned    {alignment_words(view.alignment)}"
     if view.alignment.pattern:
         yield f"           it contradicts the inferences; {alignment_words(view.alignment.pattern)}"

@@ -1,6 +1,7 @@
 """`edgetop trace`: the log of a fast power meter beside a recorded session."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.support.commands import edgetop
 from tests.support.power_traces import Traced
 from tests.support.recordings import record
 from tests.support.sessions import Batch, MadeSession, ended_event, make_inferences, make_manifest, phase_event
+from tests.support.thorough import mostly_thorough
 
 NS = 10**9
 SESSION = Traced(31, count=1500, offset=1.75)
@@ -123,3 +125,52 @@ def test_what_cannot_be_read_is_one_line(home: Path, log: str, more: tuple[str, 
     assert (done.returncode, done.stdout) == (2, "")
     assert why in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+# By format: the lines above the rows, a row, and the option that reverses its sign.
+REVERSED = {
+    "ppk2": ("Timestamp(ms),Current(uA)", "{ms:.2f},{ua:.1f}", "--current-column 2:-1e-06"),
+    "monsoon": ("Time(ms),Main(mA),Main Voltage(V),", "{s:.5f},{ma:.3f},5.0,", "--current-column 2:-0.001"),
+    "joulescope": ("#time,current,voltage,power", "{s:.5f},{a:.5f},5.0,{w:.5f}", "--power-column 4:-1"),
+    "otii": ("Timestamp (s);Main current (mA);Main voltage (V)", "{s:.5f};{ma:.3f};5.0", "--current-column 2:-0.001"),
+    "oscilloscope": ("Model,DS\nTime,CH1,CH2\ns,V,V", "{s:.5f},{a:.6f},5.0", "--current-column 2:-1"),
+    "csv": ("time_ms,current_ma,voltage_mv", "{ms:.2f},{ma:.3f},5000", "--current-column 2:-0.001"),
+}
+MORE = {
+    "ppk2": ("--power-volts", "5V"),
+    "oscilloscope": ("--current-column", "CH1", "--voltage-column", "CH2"),
+}
+
+
+@pytest.mark.parametrize("log_format", mostly_thorough(list(REVERSED), "monsoon"))
+def test_a_reversed_probe_is_told_with_the_option_that_reverses_it(home: Path, tmp_path: Path, log_format: str) -> None:
+    """Inferences without a pause fit no reversed power, but the reason is the probe and not the alignment."""
+    header, row, option = REVERSED[log_format]
+    t_s, watts = (np.concatenate(of) for of in zip(*SESSION.pieces(), strict=True))
+    rows = (
+        row.format(s=s, ms=s * 1e3, w=-w, a=-w / 5, ma=-w / 5 * 1e3, ua=-w / 5 * 1e6)
+        for s, w in zip(t_s.tolist(), watts.tolist(), strict=True)
+    )
+    log = tmp_path / "log"
+    log.write_text("\n".join([header, *rows, ""]))
+    command = ("trace", "soak.edgetop", log, "--format", log_format, *MORE.get(log_format, ()))
+    done = edgetop(*command, home=home)
+    assert (done.returncode, done.stderr) == (0, "")
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("energy     not known: its power is negative on average, so the probe is reversed")
+    assert f"edgetop trace {option} reads this log" in line
+    found = json.loads(edgetop(*command, *option.split(), "--json", home=home).stdout)
+    assert found["energy_mj"] == pytest.approx(SESSION.true_mj, rel=0.01)
+    assert found["alignment"]["offset_s"] == pytest.approx(SESSION.offset, abs=5e-4)
+
+
+def test_samples_below_zero_at_rest_count_as_they_are(home: Path, tmp_path: Path) -> None:
+    resting = replace(SESSION, idle=-0.5, rest=3.0)
+    t_s, watts = (np.concatenate(of) for of in zip(*resting.pieces(), strict=True))
+    log = tmp_path / "log"
+    offset_s = float(SESSION.starts_s[0] - resting.starts_s[0]) + SESSION.offset
+    rows = zip(t_s.tolist(), watts.tolist(), strict=True)
+    log.write_text("time_s,power_w\n" + "".join(f"{t:.5f},{w:.4f}\n" for t, w in rows))
+    found = json.loads(edgetop("trace", "soak.edgetop", log, "--format", "csv", "--json", home=home).stdout)
+    assert found["alignment"]["offset_s"] == pytest.approx(offset_s, abs=5e-4)
+    assert found["energy_mj"] == pytest.approx(SESSION.true_mj, rel=0.01)

@@ -1,6 +1,7 @@
 """Reads a session and the log of a power meter, and prints the energy and power of the session's inferences."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -53,13 +54,14 @@ def print_trace(
         for note in trace.notes:
             print_text(f"note: {spec.path.name}: {note}", err=True)
         if page:
-            _write(page, recording.manifest.name, view, operators)
+            _write(page, recording.manifest.name, view, operators, trace.reversing)
         if as_json:
-            print_json({"session": recording.manifest.name, "log": str(spec.path), **trace_document(view, operators)})
+            found = trace_document(view, operators, trace.reversing)
+            print_json({"session": recording.manifest.name, "log": str(spec.path), **found})
         elif page:
             print_text(str(page.path.absolute()))
         else:
-            print_text("\n".join(trace_lines(view, operators)))
+            print_text("\n".join(trace_lines(view, operators, trace.reversing)))
         raise_problems(recording.problems, "the rest was used")
 
 
@@ -113,7 +115,10 @@ def _cut(
     if alignment.is_certain:
         for piece in trace.pieces():
             cut.add(piece.t_s, piece.watts)
-    return cut.view(shares)
+    view = cut.view(shares)
+    if view.unknown and overview.mean_w < 0:
+        return replace(view, unknown="negative", alignment=replace(alignment, pattern=None))
+    return view
 
 
 def _by_pattern(trace: PowerTrace, overview: TraceOverview, starts: Ints, lengths: Ints) -> Alignment:
@@ -130,8 +135,8 @@ def _by_pattern(trace: PowerTrace, overview: TraceOverview, starts: Ints, length
     return align(overview.overview, windows, starts, lengths)
 
 
-def _write(page: NamedOutput, name: str, view: TraceView, operators: Sequence[OperatorFigures]) -> None:
-    text = "\n".join(escaped(line) for line in trace_lines(view, operators))
+def _write(page: NamedOutput, name: str, view: TraceView, operators: Sequence[OperatorFigures], reversing: str) -> None:
+    text = "\n".join(escaped(line) for line in trace_lines(view, operators, reversing))
     charts = [_waveform(view, operators)] if view.waveform_w else []
     write_page(page, f"power trace of {name}", [f"<pre>{text}</pre>"], charts)
 
