@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgetop.analysis.trace_overview import LEAST_IN_WINDOW, LEAST_WINDOWS, PHASES, Overview, Window
-from edgetop.analysis.trace_places import APART, SEARCHED_S, offsets_of
+from edgetop.analysis.trace_places import APART, SEARCHED_INFERENCES, SEARCHED_S, even_interval, offsets_of
 from edgetop.frozen import frozen
 from edgetop.session.seconds import NS
 
@@ -29,8 +29,6 @@ Ints = npt.NDArray[np.int64]
 COARSE = 24  # Offsets that are tried in an inference at first.
 # Distance of a window's offset from the line within which the window agrees, as a share of an inference.
 AGREES = 0.1
-# Longest offset that is searched in a window around the expected one, in inferences; at most SEARCHED_S.
-SEARCHED_INFERENCES = 4.0
 # Share of the variance by which an offset must explain more than one that is half an inference or a whole one away.
 # Equal inferences without pauses differ by less.
 LEAST_CONTRAST = 0.003
@@ -45,6 +43,10 @@ OWN_ORDER = 0.2
 # generated traces, 1 in 25 right logs with fewer was taken for another run's, and none with more. Larger: the log of
 # another run is cut; smaller: right logs are refused.
 LEAST_SAMPLES = 5
+# Part of what the best line through the windows explains, from which a line is tried with other inferences. Choice: one
+# of five windows may be disturbed. Larger: the true line is not tried; smaller: many lines are, which takes time.
+FITS = 0.8
+NEARER = 0.45  # Part of an even interval within which an inference is nearer than the next one.
 MOST_DRIFT = 2e-4  # Largest drift that is searched; quartz oscillators are within 1e-4.
 LEAST_EXPLAINED = 0.02  # Share of the variance that the phase must explain in a window, beyond what noise does.
 MOST_PERIODS = 50  # Largest number of inferences by which an offset may be moved at last.
@@ -191,6 +193,9 @@ def _aligned_at(
     middle_s = float(starts[len(starts) // 2]) / NS - expected_s
     ends_s = overview.begin_s, overview.begin_s + overview.bin_s * len(overview.watts)
     middle_s = min(max(middle_s, ends_s[0]), ends_s[1])
+    # Beyond half an even interval, an inference looks like the next one.
+    interval_ns = even_interval(starts, lengths)
+    unlike_s = (interval_ns or math.inf) * NEARER / NS
     found: list[tuple[float, float]] = []  # Time of the log in s, and its offset.
     folds = [_Fold(window, starts, lengths, expected_s) for window in windows]
     for fold in sorted(folds, key=lambda one: abs(one.at_s - middle_s)):
@@ -200,7 +205,7 @@ def _aligned_at(
             center_s = near_offset_s + drift * (fold.at_s - near_s)
             # As long as the drift is not known, it may move the offset of a window that is far away.
             far_s = MOST_DRIFT * abs(fold.at_s - near_s) if len(found) < SURE else 0.0
-            reach_s = max(far_s, latency_s)
+            reach_s = max(min(far_s, unlike_s), latency_s)
         else:
             center_s = expected_s
             reach_s = max(2 * bin_s, min(SEARCHED_S, SEARCHED_INFERENCES * latency_s))
@@ -209,7 +214,13 @@ def _aligned_at(
             found.append((fold.at_s, best_s))
     if not found:
         return _Fit(Alignment(expected_s, confidence=0.0), 0.0, 0.0)
-    offset_s, drift = _refined(folds, *_line(found), latency_s)
+    line = _line(found)
+    if interval_ns and (unwrapped := _unwrapped(folds, *line, interval_ns / NS)) != line:
+        nearby = ((fold.at_s, unwrapped[0] + unwrapped[1] * fold.at_s, fold) for fold in folds)
+        again = [(at_s, fold.best(center_s, latency_s, latency_s / COARSE)) for at_s, center_s, fold in nearby]
+        found = [(at_s, best_s) for at_s, best_s in again if best_s is not None] or found
+        line = _line(found)
+    offset_s, drift = _refined(folds, *line, latency_s)
     agree = sum(abs(offset_s + drift * at_s - best_s) <= AGREES * latency_s for at_s, best_s in found)
     period_s = float(np.median(np.diff(starts))) / NS
     later, is_unique = _inferences_later(folds, offset_s, drift, period_s)
@@ -259,6 +270,43 @@ def _inferences_later(folds: Sequence["_Fold"], offset_s: float, drift: float, p
     # Another number of inferences must explain less in some part of the trace.
     lead = min(float((scores[best + reach] - other).max()) for other in others)
     return best, lead >= LEAST_CONTRAST
+
+
+def _unwrapped(folds: Sequence["_Fold"], offset_s: float, drift: float, interval_s: float) -> tuple[float, float]:
+    """Return `(offset in s, drift)` of the line that fits best if each window may be whole intervals off.
+
+    From one window to the next, a drift moves inferences at even intervals to where others were expected, so that one
+    more or one less interval between two windows looks the same: only the order of the latencies tells. `folds`: the
+    parts of the trace in full resolution. `offset_s` and `drift`: the line that was found. `interval_s`: the interval.
+    """
+    used = sorted((fold for fold in folds if not fold.is_empty), key=lambda fold: fold.at_s)
+    if len(used) < LEAST_WINDOWS:
+        return offset_s, drift
+
+    def score(line: tuple[float, float]) -> float:
+        return sum(fold.explained(line[0] + line[1] * fold.at_s) for fold in used) / len(used)
+
+    # The line was found from windows in this distance of each other, or twice this, and so on.
+    apart_s = max(float(np.median(np.diff([fold.at_s for fold in used]))), interval_s)
+    tilts = {
+        round(by * interval_s / (windows * apart_s), 9)
+        for windows in range(1, len(used))
+        for by in range(-len(used), len(used) + 1)
+    }
+    # A window where the line fits holds it while it is tilted.
+    middle_s = max(used, key=lambda fold: fold.explained(offset_s + drift * fold.at_s)).at_s
+    tilted = [(offset_s - tilt * middle_s, drift + tilt) for tilt in tilts if abs(drift + tilt) <= MOST_DRIFT]
+    fits = [score(line) for line in tilted]
+    # Most tilts move some windows by a part of an interval, and fit no inferences there.
+    least, reach = FITS * max(fits, default=0.0), int(SEARCHED_INFERENCES)
+    lines = [
+        (at + later * interval_s, tilt)
+        for (at, tilt), fit in zip(tilted, fits, strict=True)
+        for later in range(-reach, reach + 1)
+        if fit >= least
+    ]
+    best = max(lines, key=score, default=(offset_s, drift))
+    return best if score(best) - score((offset_s, drift)) >= LEAST_CONTRAST else (offset_s, drift)
 
 
 def _refined(folds: Sequence["_Fold"], offset_s: float, drift: float, latency_s: float) -> tuple[float, float]:
@@ -323,9 +371,12 @@ class _Fold:
     def __init__(self, window: Window, starts: Ints, lengths: Ints, expected_s: float) -> None:
         self.at_s = float(window.t_s.mean())
         far_s = SEARCHED_S + SEARCHED_INFERENCES * float(np.median(lengths)) / NS + MOST_DRIFT * abs(self.at_s)
-        ends = ((float(window.t_s[place]) + expected_s) * NS for place in (0, -1))
-        begin, end = next(ends) - far_s * NS - lengths.max(), next(ends) + far_s * NS
-        chosen = slice(*np.searchsorted(starts, [begin, end]))
+        begin, end = ((float(window.t_s[place]) + expected_s) * NS for place in (0, -1))
+        begin, end = begin - far_s * NS - lengths.max(), end + far_s * NS
+        self._count = int(np.diff(np.searchsorted(starts, [begin, end]))[0])
+        # The line and the whole may each be moved by some intervals from where the session was expected.
+        more = 2 * SEARCHED_INFERENCES * float(np.median(np.diff(starts)))
+        chosen = slice(*np.searchsorted(starts, [begin - more, end + more]))
         self._starts, self._lengths = starts[chosen], lengths[chosen]
         self._at_ns, self._watts = window.t_s * NS, window.watts - window.watts.mean()
         self._total = float(self._watts @ self._watts)
@@ -337,7 +388,7 @@ class _Fold:
 
     @property
     def is_empty(self) -> bool:
-        return len(self._starts) < LEAST_IN_WINDOW or self._total <= 0
+        return self._count < LEAST_IN_WINDOW or self._total <= 0
 
     def explained(self, offset_s: float) -> float:
         """Return the share (0 to 1) of the power's variance that the progress of the inferences explains.

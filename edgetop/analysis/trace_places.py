@@ -22,6 +22,15 @@ MARGIN = 0.05
 # Distance of two parts of the log that are tried, as a share of the session. Choice: two runs cannot overlap. Larger: a
 # short run close to a long one is not tried; smaller: one run is tried several times.
 APART = 0.5
+# Share of the time in inferences up to which even intervals make them look alike. Choice: a pause of a third. Larger:
+# inferences back to back, of which each is a little longer or shorter, are moved; smaller: fast loads stay wrong.
+MOST_BUSY = 2 / 3
+BLURRED_PERIODS = 2  # Standard deviation, in intervals, of the Gaussian that leaves only the ends of the load.
+# Least spread of the session's shape in the trace, as a part of its mean. Choice: a load of which a thousandth is
+# outside. Larger: a long session is placed wrongly; smaller: noise decides.
+LEAST_SPREAD = 0.03
+# Longest offset that is searched in a window around the expected one, in inferences; at most SEARCHED_S.
+SEARCHED_INFERENCES = 4.0
 SEARCHED_S = 0.05  # Around each offset, this far is searched for the exact one.
 MOST_COMPARED = 1 << 18  # Bins of the trace and of the session that are correlated.
 
@@ -47,11 +56,53 @@ def offsets_of(watts: Floats, begin_s: float, bin_s: float, starts: Ints, length
     product = np.fft.rfft(busy - busy.mean(), size) * np.conj(np.fft.rfft(watts - watts.mean(), size))
     lag = int(np.argmax(np.fft.irfft(product, size)))
     lag -= size if lag > count else 0
-    lags = [lag]
+    lags = [_by_the_ends(lag, busy, watts, starts / bin_ns, lengths / bin_ns)]
     for other in _alike(busy[int(starts[0] / bin_ns) :], watts, int(starts[0] / bin_ns)):
         if all(abs(other - one) * bin_s > SEARCHED_S for one in lags):
             lags.append(other)
     return [one * bin_s - begin_s for one in lags], bin_s
+
+
+def even_interval(starts: Floats | Ints, lengths: Floats | Ints) -> float | None:
+    """Return the time from one inference to the next if it is even and has a pause; else None.
+
+    `starts` and `lengths`: start and latency of all inferences. The result has their unit.
+    """
+    if len(starts) < 2:
+        return None
+    intervals = np.diff(starts)
+    period = float(np.median(intervals))
+    uneven = float(np.quantile(np.abs(intervals - period), 0.9))
+    return None if uneven > period / 4 or float(np.median(lengths)) > MOST_BUSY * period else period
+
+
+def _by_the_ends(lag: int, busy: Floats, watts: Floats, starts: Floats, lengths: Floats) -> int:
+    """Return the distance `lag` moved by the whole inferences that separate the ends of the session from the load's.
+
+    Inferences at even intervals look alike, so bins that happen to fall well, or the drift of a clock, decide by how
+    many of them `lag` is off. Means over some intervals only show where the load begins, pauses and ends. The distance
+    stays as it is if the intervals are not even, or if the load does not begin or end in the trace. All arguments are
+    in bins; `busy` and `watts` are those of `_alike`, from the session's time 0 on.
+    """
+    if (period := even_interval(starts, lengths)) is None:
+        return lag
+    size = 1 << (len(busy) + len(watts)).bit_length()
+    blur = np.exp(-2 * (np.pi * BLURRED_PERIODS * period * np.fft.rfftfreq(size)) ** 2)  # a Gaussian's transform
+    shape, power = np.fft.rfft(busy, size) * blur, np.conj(np.fft.rfft(watts - watts.mean(), size))
+    product = np.fft.irfft(shape * power, size)
+    # The variance of the shape in the trace at each distance: outside of the session, nothing runs.
+    inside, blurred = np.conj(np.fft.rfft(np.ones(len(watts)), size)), np.fft.irfft(shape, size)
+    mean, square = (np.fft.irfft(np.fft.rfft(of) * inside, size) / len(watts) for of in (blurred, blurred**2))
+    spread = np.sqrt(np.maximum(square - mean**2, 0.0))
+    tried = np.arange(1 - len(watts), len(busy))
+    like = product[tried] / np.maximum(spread[tried], LEAST_SPREAD * float(busy.mean()))
+    intervals = round((int(tried[np.argmax(like)]) - lag) / period)
+    moved = lag + round(intervals * period)
+    if not SEARCHED_INFERENCES < abs(intervals) < len(starts):  # As far as the session is long, there is another run.
+        return lag
+    # A part of a load has no ends. There, a slow rise of the power would move the session partly out of the trace.
+    seen, seen_before = (float(busy[max(0, at) : max(0, at + len(watts))].sum()) for at in (moved, lag))
+    return moved if seen >= seen_before - 1 else lag
 
 
 def _alike(busy: Floats, watts: Floats, first: int) -> list[int]:

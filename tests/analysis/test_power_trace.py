@@ -85,6 +85,21 @@ def test_long_pauses_do_not_make_windows_larger() -> None:
     assert 0 < max(len(window.t_s) for window in seen.windows) <= MOST_POINTS + pieces
 
 
+# Drift, and length of the session in minutes.
+LONG = [(20e-6, 10), (0.0, 30), (-80e-6, 30), (20e-6, 60)]
+
+
+@pytest.mark.parametrize("case", mostly_thorough(LONG, LONG[0]))
+def test_short_inferences_at_even_intervals_are_aligned_however_long_the_session_is(case: tuple[float, int]) -> None:
+    """The drift moves the session by several inferences, and a bin of the whole trace is longer than one."""
+    drift, minutes = case
+    session = Traced(31, latency=0.003, period=0.05, count=minutes * 60 * 20, rate=2_000.0, offset=1.75, drift=drift)
+    found = aligned(session)
+    assert (found.is_certain, found.is_unique) == (True, True)
+    placed_s = found.session_ns((session.starts_s[[0, -1]] - session.offset) / (1 + drift)) / 1e9
+    assert placed_s == pytest.approx(session.starts_s[[0, -1]], abs=0.2 * session.latency)
+
+
 def test_noise_is_not_aligned() -> None:
     session, random = replace(BACK_TO_BACK), np.random.default_rng(8)
     seen = TraceOverview(session.starts, session.lengths)

@@ -132,7 +132,8 @@ NO_THRESHOLDS = {
         steady_load.WIDTHS_S student._LEAST_SESSIONS student._MOST_FREEDOM student._MOST_SESSIONS student._PLACES
         trace_alignment.AGREES trace_alignment.COARSE trace_alignment.LEAST_CONTRAST
         trace_alignment.LEAST_EXPLAINED trace_alignment.MOST_DRIFT trace_overview.PHASES
-        trace_overview.POINTS trace_alignment.SEARCHED_INFERENCES trace_places.SEARCHED_S
+        trace_overview.POINTS trace_places.SEARCHED_INFERENCES trace_places.SEARCHED_S
+        trace_alignment.NEARER trace_places.BLURRED_PERIODS
         trace_alignment.SURE trace_overview.WINDOW_INFERENCES trace_alignment.ORDERS trace_cut.BLOCKS
         trace_cut.PHASES trace_cut.T_19""",
     "the prior and the noise of the thermal model, which only scores of many generated boards can judge": """
