@@ -110,12 +110,14 @@ class TraceCut:
             self._last = (float(t_ns[-1]), float(watts[-1])) if len(t_ns) else self._last
             return
         self._last = float(t_ns[-1]), float(watts[-1])
-        lasts, middle = np.diff(t_ns), (t_ns[1:] + t_ns[:-1]) / 2
+        lasts = np.diff(t_ns)
         if not self._interval_ns:
             self._interval_ns = float(np.median(lasts))
-        # A sample is the power until the next one. Across a gap, the power is unknown.
+        # A sample belongs to the inference of its own time, as in the alignment, and stands for the time until the next
+        # one. At a later time, an inference would lack its end and have the pause before it. Across a gap, the power is
+        # unknown.
         is_used = (lasts > 0) & (lasts <= GAP * max(self._interval_ns, 1.0))
-        self._count(middle[is_used], watts[:-1][is_used], lasts[is_used])
+        self._count(t_ns[:-1][is_used], watts[:-1][is_used], lasts[is_used])
 
     def _count(self, at_ns: Floats, watts: Floats, lasts_ns: Floats) -> None:
         starts, lengths = self._starts, self._lengths

@@ -10,6 +10,7 @@ import pytest
 from edgetop.analysis.trace_alignment import Alignment, _is_foreign, align, compared, needs_closer_look, places
 from edgetop.analysis.trace_cut import PHASES, TraceCut, TraceView
 from edgetop.analysis.trace_overview import MOST_POINTS, TraceOverview, Window
+from edgetop.analysis.trace_overview import PHASES as ALIGNED_PHASES
 from edgetop.wording.trace_words import trace_document, trace_lines, trace_unknown_words
 from tests.support.power_traces import Floats, Traced
 from tests.support.thorough import mostly_thorough
@@ -120,8 +121,19 @@ def test_the_energy_of_an_inference_and_of_its_operators_is_found(name: str) -> 
     assert found.inferences >= session.count - 3
     length_mj = session.lengths_s.mean() * 1e3
     expected = [share * watts * length_mj for share, watts in zip(session.shares, session.watts, strict=True)]
-    assert [one.energy_mj for one in found.operators] == pytest.approx(expected, rel=0.05)
+    # Back to back, the pattern hardly changes if the trace is moved by a phase, which moves the operators' borders.
+    phase_mj = max(np.abs(np.diff(session.watts))) * length_mj / ALIGNED_PHASES
+    assert [one.energy_mj for one in found.operators] == pytest.approx(expected, rel=0.02, abs=1.5 * phase_mj)
     assert sum(one.energy_mj for one in found.operators) == pytest.approx(found.energy_j.value * 1e3, rel=0.005)
+
+
+def test_slow_samples_give_an_inference_its_end_and_not_the_pause_before_it() -> None:
+    """With ten samples in an inference, half a sample too early makes 8 % of the energy. Intervals are no multiple."""
+    watts, shares = (3.0, 4.0, 12.0), (0.4, 0.3, 0.3)
+    session = Traced(7, count=2000, period=0.0253137, rate=1_000.0, shares=shares, watts=watts)
+    view = cut(replace(session))
+    assert view.energy_j
+    assert view.energy_j.value * 1e3 == pytest.approx(session.true_mj, rel=0.005)
 
 
 def test_the_waveform_has_the_power_of_each_phase() -> None:
