@@ -16,6 +16,7 @@ from edgetop.captured_text import decode, encoding_of, printable, whole_lines
 from edgetop.errors import InputError
 from edgetop.frozen import frozen
 from edgetop.sensors.log_formats import INTERVAL_S, TEGRASTATS, Sample, columns_of
+from edgetop.sensors.plausible import consumed_w
 from edgetop.sensors.rails import CHIP, NOTES, plan_of
 from edgetop.sensors.sensor_protocol import Backlog, Found, Gap, Values, sensor
 from edgetop.sensors.tegrastats import parse_line, power_log
@@ -84,7 +85,8 @@ class PowerLog:
         """Return two `Backlog`s (lists of past samples): the mean and the peak, in W, of each bin.
 
         A bin is a span of `bin_s` seconds. Only bins that ended since the last read are returned, and there may be
-        none. If there is none and the last rows of the log have no time and power, two gaps say so. Raises OSError, or
+        none. If there is none and the last rows of the log have no time and power, two gaps say so. So they do if power
+        flows out of the board in all bins, as with a reversed probe; else such bins are left out. Raises OSError, or
         ValueError if the file is not a log of the expected format.
         """
         now_s = self._now_ns() / NS
@@ -106,7 +108,11 @@ class PowerLog:
         if not done and self._missed >= LEAST_MISSED:
             why = f'its last {self._missed} rows have no time and power, the first of them: "{self._first_missed}"'
             return [Gap(why)] * 2
-        means, peaks = (tuple((t_ns, watts[place]) for t_ns, *watts in done) for place in (0, 1))
+        flows = [(t_ns, consumed_w(mean), peak) for t_ns, mean, peak in done]
+        known = [(t_ns, flow, peak) for t_ns, flow, peak in flows if not isinstance(flow, Gap)]
+        if flows and not known:
+            return [flows[-1][1]] * 2
+        means, peaks = (tuple((t_ns, watts[place]) for t_ns, *watts in known) for place in (0, 1))
         return [Backlog("a log has past samples", samples) for samples in (means, peaks)]
 
     def _take(self, line: str, done: list[tuple[int, float, float]]) -> None:

@@ -123,6 +123,18 @@ def test_rows_that_are_not_understood_are_said_with_the_first_of_them(tmp_path: 
     assert session.read(10.0) == [(0.5, 4.0)]
 
 
+def test_power_that_flows_out_of_the_board_is_a_gap(tmp_path: Path) -> None:
+    """As with a reversed probe, all the time or now and then; an offset of some milliwatts is none."""
+    session = begun(tmp_path, [(0.05, -4.0), (0.15, 5.0), (0.25, -0.004), (0.35, -3.0), (0.45, 1.0)])
+    assert session.read(10.0) == [(0.15, 5.0), (0.25, 0.0)]
+    session.append((0.55, -4.0), (0.65, -4.0))
+    assert session.read(20.0) == [(0.45, 1.0)]
+    session.append((0.75, -4.0))
+    for gap in session.log.read():
+        assert isinstance(gap, Gap)
+        assert gap.reason.startswith("4 W flow the other way")
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_a_log_of_powershell_is_followed_in_pieces(tmp_path: Path, encoding: str) -> None:
     """PowerShell's `>` writes UTF-16 with a byte order mark; a read may end within a character."""
