@@ -3,11 +3,12 @@
 import contextlib
 import importlib
 import inspect
+import itertools
 import math
 import os
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,13 @@ def _users_own(tree: Path) -> tuple[Source, ...]:
     return (*paced(Found((monitor,)), 1.0).sources, monitor, reader, *gpus, *memory.sources)
 
 
+def close(found: Mapping[str, Sequence[Source]]) -> None:
+    """Close all sources: those of an engine hold dozens of descriptors each."""
+    for source in itertools.chain(*found.values()):
+        if isinstance(source, Closable):
+            source.close()
+
+
 @pytest.fixture(
     params=[
         "an engine of its own",
@@ -128,11 +136,9 @@ def _users_own(tree: Path) -> tuple[Source, ...]:
     ]
 )
 def sources(request: pytest.FixtureRequest, tree: Path) -> Iterator[tuple[Source, ...]]:
-    found = all_sources(tree)[request.param]
-    yield found
-    for source in found:
-        if isinstance(source, Closable):
-            source.close()
+    found = all_sources(tree)
+    yield found[request.param]
+    close(found)
 
 
 def implementations() -> Iterator[type]:
@@ -145,7 +151,9 @@ def implementations() -> Iterator[type]:
 
 
 def test_every_implementation_is_held_to_this(tree: Path) -> None:
-    held = {type(source) for sources in all_sources(tree).values() for source in sources}
+    found = all_sources(tree)
+    held = {type(source) for sources in found.values() for source in sources}
+    close(found)
     assert set(implementations()) <= held
 
 
