@@ -24,6 +24,7 @@ EVENTS = {
 RAN_MS = "task-clock"
 _SENSORS = frozenset(f"rate/{label}" for label in (*EVENTS, RAN_MS))
 # What is counted is told of as missing under these names (edgetop.sensors.engine_counters).
+RARE_DIGITS = 6  # decimals of a number of events in an inference: one migration in a long run is no zero
 _MISSING = ("counters", "CPU counters")
 # Share of the measured phase that readings must cover. Choice. Larger: short sessions have no counts; smaller: counts
 # are extrapolated from a few readings.
@@ -83,7 +84,9 @@ class EventCounts:
             return None
         seconds = (measured_ns or 0) / NS
         of_one = {
-            name: None if (rate := rates[label]) is None or not inferences else rounded(rate * seconds / inferences)
+            name: None
+            if (rate := rates[label]) is None or not inferences
+            else rounded(rate * seconds / inferences, RARE_DIGITS)
             for label, name in EVENTS.items()
         }
         cycles, instructions, ran_ms = rates["cycles"], rates["instructions"], rates[RAN_MS]

@@ -10,6 +10,7 @@ _NAMED = {
     "cache_misses": "cache misses", "branch_misses": "branch misses", "page_faults": "page faults",
     "context_switches": "context switches", "migrations": "migrations",
 }  # fmt: skip
+RARE = 0.001  # events in an inference below which their number is not written
 FEW = 100  # numbers below it have two digits
 
 
@@ -96,4 +97,6 @@ def notes_words(every: Mapping[str, int]) -> str:
 
 
 def _amount(value: float) -> str:
+    if 0 < value < RARE:
+        return f"under {RARE:g}"
     return f"{value:.2g}" if value < FEW else formatting.count(round(value))

@@ -13,6 +13,7 @@ from edgetop.session.ceilings import Ceilings
 from edgetop.session.event_kinds import SensorMissing
 from edgetop.session.events import Event
 from edgetop.session.seconds import NS
+from edgetop.wording.counter_words import counter_words
 from edgetop.wording.report_document import report_document
 from tests.support.sessions import (
     MadeSession,
@@ -61,6 +62,15 @@ def test_counts_are_those_of_an_inference_of_the_measured_phase() -> None:
         "migrations": pytest.approx(0.05), "page_faults": pytest.approx(1), "bytes": pytest.approx(25_600),
         "clock_mhz": pytest.approx(2000), "stalled_cycles": pytest.approx(2e7), "why": None,
     }  # fmt: skip
+
+
+def test_a_rare_event_is_no_zero() -> None:
+    """One migration in 500 seconds of ten inferences each."""
+    made = session({"rate/migrations": 0.002})
+    found = counters_of(made)
+    assert found is not None
+    assert found["migrations"] == pytest.approx(0.0002)
+    assert counter_words(EventFigures(migrations=found["migrations"])) == "under 0.001 migrations"
 
 
 def test_what_was_not_counted_is_unknown_with_the_reason() -> None:

@@ -157,6 +157,7 @@ NO_THRESHOLDS = {
         meter_errors.PMIC_FROM_W meter_errors.PMIC_OFFSET_W meter_errors.PMIC_RESIDUAL_W meter_errors.PMIC_SLOPE
         meter_errors.PMIC_TO_W meter_errors.SHARES meter_errors.STATED_AT_V""",
     "how figures are written and charts are drawn": """
+        event_counts.RARE_DIGITS
         figures.STREAM_CELLS heat.GROUPED_FROM heat._UNREAD latency_heat.ABOVE_GREATEST latency_heat.BELOW_LEAST
         latency_heat.DEADLINE_WITHIN latency_heat.LEAST_RATIO memory_use.GIB_FROM memory_use.WHOLE_FROM
         output_agreement.MOST_CLASS_AXES output_agreement.TOP timeline.COARSE_BINS timeline.COLUMNS timeline.COLUMNS_S
