@@ -85,8 +85,9 @@ class PowerLog:
         """Return two `Backlog`s (lists of past samples): the mean and the peak, in W, of each bin.
 
         A bin is a span of `bin_s` seconds. Only bins that ended since the last read are returned, and there may be
-        none. If there is none and the last rows of the log have no time and power, two gaps say so. So they do if power
-        flows out of the board in all bins, as with a reversed probe; else such bins are left out. Raises OSError, or
+        none. If there is none and the last rows of the log have no time and power, two gaps say so. A bin
+        in which power flows out of the board is left out. If it does in all bins, as with a reversed probe, two gaps
+        say so. Raises OSError, or
         ValueError if the file is not a log of the expected format.
         """
         now_s = self._now_ns() / NS
@@ -109,7 +110,7 @@ class PowerLog:
             why = f'its last {self._missed} rows have no time and power, the first of them: "{self._first_missed}"'
             return [Gap(why)] * 2
         flows = [(t_ns, consumed_w(mean), peak) for t_ns, mean, peak in done]
-        known = [(t_ns, flow, peak) for t_ns, flow, peak in flows if not isinstance(flow, Gap)]
+        known = [(t_ns, flow, max(flow, peak)) for t_ns, flow, peak in flows if not isinstance(flow, Gap)]
         if flows and not known:
             return [flows[-1][1]] * 2
         means, peaks = (tuple((t_ns, watts[place]) for t_ns, *watts in known) for place in (0, 1))

@@ -128,7 +128,7 @@ def test_the_energy_of_an_inference_and_of_its_operators_is_found(name: str) -> 
 
 
 def test_slow_samples_give_an_inference_its_end_and_not_the_pause_before_it() -> None:
-    """With ten samples in an inference, half a sample too early makes 8 % of the energy. Intervals are no multiple."""
+    """If an inference of ten samples began half a sample too early, its energy would be 8 % too low."""
     watts, shares = (3.0, 4.0, 12.0), (0.4, 0.3, 0.3)
     session = Traced(7, count=2000, period=0.0253137, rate=1_000.0, shares=shares, watts=watts)
     view = cut(replace(session))

@@ -124,9 +124,10 @@ def test_rows_that_are_not_understood_are_said_with_the_first_of_them(tmp_path: 
 
 
 def test_power_that_flows_out_of_the_board_is_a_gap(tmp_path: Path) -> None:
-    """As with a reversed probe, all the time or now and then; an offset of some milliwatts is none."""
+    """It does so all the time with a reversed probe, and now and then with a battery. Some milliwatts are an offset."""
     session = begun(tmp_path, [(0.05, -4.0), (0.15, 5.0), (0.25, -0.004), (0.35, -3.0), (0.45, 1.0)])
     assert session.read(10.0) == [(0.15, 5.0), (0.25, 0.0)]
+    assert session.peaks_w == [5.0, 0.0]
     session.append((0.55, -4.0), (0.65, -4.0))
     assert session.read(20.0) == [(0.45, 1.0)]
     session.append((0.75, -4.0))

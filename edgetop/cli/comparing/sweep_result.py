@@ -252,7 +252,10 @@ def _table(
 
 
 def _figure_text(one: Candidate, key: str, comparison: Comparison | None) -> str:
-    """Return the median `key`, such as `p99_ms`, as text. A `?` marks a percentile of too few inferences."""
+    """Return a figure of a combination of settings as text. A `?` marks a percentile of too few inferences.
+
+    `key` names the figure, such as `p99_ms`. `comparison` is that of all combinations, or None if there is only one.
+    """
     text = or_unknown(one.figures[key], _WORDS.get(key, plain))
     row = comparison.row(key) if comparison and one.name in comparison.names else None
     return doubted(text, settled=row.is_settled(comparison.names.index(one.name)) if comparison and row else None)

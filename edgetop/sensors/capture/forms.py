@@ -36,7 +36,7 @@ _OF_SOFTWARE = re.compile(
     r"|opencv(?:-[a-z]{2,10}){1,3})(?!(?<=kernel):)(?:[\"']?[ \t]{0,3}[:=][ \t]{0,3}|[ \t]{1,20})[\"']?[vr]?$",
     re.IGNORECASE,
 )
-_BEFORE = 60  # number of characters before an address in which such a word is looked for
+_BEFORE = 60  # number of characters before four numbers that are searched for a word of a version
 _LOCAL_ONLY = re.compile(r"192\.168\.|172\.(?:1[6-9]|2\d|3[01])\.|169\.254\.")  # no version begins so
 _OF_ADDRESS = re.compile(r":\d|/\d")  # what follows an address: a port, or the length of its network's prefix
 _PERHAPS_IPV6 = re.compile(r"(?<![\w:.])(?P<address>[0-9a-f:]{3,39})(?:%[\w.-]{1,20})?(?![\w:])", re.IGNORECASE)
@@ -79,8 +79,8 @@ def blank(text: str) -> str:
 def without_forms(text: str, key: str = "") -> str:
     """Return a text in which everything that identifies by its form is blanked: ids, addresses, secrets, private hosts.
 
-    Four numbers stay if the word before them says that they are a version. `key` is the name of a value that the text
-    is, such as `driver_version`, or "".
+    Four numbers stay if the word before them says that they are a version. `key` is the name that the text has in a
+    document, such as `driver_version`, or "" if it has none.
 
     >>> without_forms("10.0.0.7, fe80::1%eth0, dc:a6:32:01:02:03, anna@example.org, ssid=Annas")
     'xx.x.x.x, xxxx::x%xxxx, xx:xx:xx:xx:xx:xx, xxxx@xxxxxxx.xxx, ssid=xxxxx'
@@ -100,7 +100,7 @@ def _is_version(match: "re.Match[str]", key: str) -> bool:
 
     `key` stands before the first character of the text.
     """
-    is_name = match[0].startswith("ip")  # such as ip-10-0-0-4
+    is_name = match[0].startswith("ip")  # a host's name that is made of its address, such as ip-10-0-0-4
     if is_name or _LOCAL_ONLY.match(match[0]) or _OF_ADDRESS.match(match.string, match.end()):
         return False
     start = match.start()
